@@ -40,12 +40,8 @@ static rs_status new_trials(rs_trials **out, int32_t n_trials, int32_t layers, b
 
 /* ---- batches ---- */
 
-/* Cells of one batch: their lanes stay in the nearest caches. */
-enum { LANES_MOST = 64 };
-
 typedef struct work {
     rs_trials **out; /* in the order of the cells */
-    int32_t *order;  /* [cells]: where a cell of the group stands in `out` */
     const rs_trials_plan **plans;
     const rs_trials_request *request;
     const rs_context *context;
@@ -64,20 +60,17 @@ static double *numbers_of(const rs_trials *trials, int32_t trial)
     return trials->numbers + (int64_t)trial * (trials->n_layers + 1) * RS_TRIALS_QUANTITIES;
 }
 
-/* One thread's part of a batch of cells order[first] ... */
-static rs_status run_trials(const work *w, const rs_trials_batch *batch, int32_t first,
-                            rs_trials_room *room, int32_t trial, rs_error *err)
+/* One thread's part of a batch. */
+static rs_status run_trials(const work *w, const rs_trials_batch *batch, rs_trials_room *room,
+                            int32_t trial, rs_error *err)
 {
-    enum { CELLS_MOST = LANES_MOST / RS_TRIALS_PAD };
-    double *numbers[CELLS_MOST];
-    RS_TRY(rs_check_cancelled(w->context, err));
+    double *numbers[RS_TRIALS_CELLS];
     for (int32_t c = 0; c < batch->n_cells; c++)
-        numbers[c] = numbers_of(w->out[w->order[first + c]], trial);
+        numbers[c] = numbers_of(w->out[batch->place[c]], trial);
     return rs_trials_batch_run(numbers, batch, room, trial, err);
 }
 
-static rs_status run_batch(const work *w, const rs_trials_batch *batch, int32_t first,
-                           rs_error *err)
+static rs_status run_batch(const work *w, const rs_trials_batch *batch, rs_error *err)
 {
     rs_status kept = RS_OK;
     rs_error kept_error;
@@ -97,7 +90,7 @@ static rs_status run_batch(const work *w, const rs_trials_batch *batch, int32_t 
 #pragma omp for schedule(dynamic, 1)
         for (int32_t t = 0; t < trials; t++) {
             if (atomic_load_explicit(&stop, memory_order_relaxed)) continue;
-            status = run_trials(w, batch, first, &room, t, &problem);
+            status = run_trials(w, batch, &room, t, &problem);
             if (status != RS_OK) {
                 rs_keep_first(&kept, &kept_error, status, &problem);
                 atomic_store_explicit(&stop, true, memory_order_relaxed);
@@ -121,67 +114,34 @@ static rs_status plan_batch(rs_trials_batch *batch, const work *w, rs_error *err
                            "take fewer threads, or a smaller network", err);
 }
 
-/* Runs cells order[first .. first+count-1], deepest first. */
-static rs_status run_group(const work *w, int32_t first, int32_t count, rs_error *err)
+/* Cells that run together, with as many chains as a thread's room has place for. */
+static rs_status next_batch(rs_trials_batch *batch, const work *w, const bool *taken, int32_t count,
+                            rs_error *err)
 {
-    const rs_trials_plan *cells[LANES_MOST / RS_TRIALS_PAD];
-    for (int32_t c = 0; c < count; c++)
-        cells[c] = w->plans[w->order[first + c]];
-    /* places of its record are its own: the plan of a cell is no other batch's */
-    rs_trials_batch batch = {.plan = (rs_trials_plan *)(uintptr_t)cells[0],
-                             .cells = cells,
-                             .n_cells = count,
-                             .request = w->request,
-                             .kernels = rs_trials_kernels_here(),
-                             .seed = w->context->seed};
-    RS_TRY(plan_batch(&batch, w, err));
-    return run_batch(w, &batch, first, err);
-}
-
-static int32_t cells_at_once(int64_t n)
-{
-    int64_t np = (n + RS_TRIALS_PAD - 1) / RS_TRIALS_PAD * RS_TRIALS_PAD;
-    return np >= LANES_MOST ? 1 : (int32_t)(LANES_MOST / np);
-}
-
-/* Brings cells that share draws together, deepest first, where they first appear. */
-static void gather(const work *w, bool *taken, int32_t count)
-{
-    int32_t placed = 0;
-    for (int32_t i = 0; i < count; i++) {
-        int32_t begin = placed;
-        if (taken[i] || !w->plans[i]) continue;
-        for (int32_t j = i; j < count; j++) {
-            if (taken[j] || !w->plans[j] || !rs_trials_plans_share(w->plans[i], w->plans[j]))
-                continue;
-            int32_t at = placed++;
-            taken[j] = true;
-            for (; at > begin && w->plans[w->order[at - 1]]->n_layers < w->plans[j]->n_layers; at--)
-                w->order[at] = w->order[at - 1];
-            w->order[at] = j;
-        }
+    int32_t chains = rs_trials_chains_most(w->request->input.n);
+    for (;; chains = batch->n_chains / 2) {
+        rs_trials_gather(batch, w->plans, taken, count, chains);
+        rs_status status = batch->n_cells ? plan_batch(batch, w, err) : RS_OK;
+        if (status != RS_E_MEMORY_LIMIT || batch->n_chains == 1) return status;
     }
 }
 
 /* All cells that have a plan. */
 static rs_status run_batched(const work *w, int32_t count, rs_error *err)
 {
-    int32_t most = cells_at_once(w->request->input.n), n = 0;
+    rs_trials_batch batch = {
+        .request = w->request, .context = w->context, .kernels = rs_trials_kernels_here()};
     bool *taken = rs_calloc((size_t)count, sizeof *taken);
     if (!taken) return rs_fail_memory(err, "trials", (size_t)count);
-    gather(w, taken, count);
-    for (int32_t i = 0; i < count; i++)
-        n += taken[i];
-    rs_free(taken);
-    for (int32_t first = 0, cells; first < n; first += cells) {
-        const rs_trials_plan *deepest = w->plans[w->order[first]];
-        for (cells = 1; cells < most && first + cells < n; cells++)
-            if (!rs_trials_plans_share(deepest, w->plans[w->order[first + cells]]) ||
-                w->plans[w->order[first + cells]]->n_layers > deepest->n_layers)
-                break;
-        RS_TRY(run_group(w, first, cells, err));
+    rs_status status = next_batch(&batch, w, taken, count, err);
+    while (status == RS_OK && batch.n_cells) {
+        status = run_batch(w, &batch, err);
+        for (int32_t c = 0; c < batch.n_cells; c++)
+            taken[batch.place[c]] = true;
+        if (status == RS_OK) status = next_batch(&batch, w, taken, count, err);
     }
-    return RS_OK;
+    rs_free(taken);
+    return status;
 }
 
 /* ---- requests ---- */
@@ -218,12 +178,30 @@ static rs_status plan_cell(rs_trials_plan **out, const rs_network *network,
     RS_TRY(rs_trials_plan_open(out, network, request->input.n, err));
     if (request->way != RS_TRIALS_EITHER || !request->opener.open) return RS_OK;
     /* one whose record is too large runs through the engine */
-    rs_trials_batch batch = {.plan = *out, .n_cells = 1, .request = request};
+    const rs_trials_plan *const plans[] = {*out};
+    const bool taken = false;
+    rs_trials_batch batch = {.request = request};
     uint64_t bytes;
+    rs_trials_gather(&batch, plans, &taken, 1, 1);
     if (rs_trials_batch_plan(&batch, &bytes, err) == RS_OK) return RS_OK;
     rs_trials_plan_close(*out);
     *out = NULL;
     return RS_OK;
+}
+
+static rs_status sum_up(const work *w, int32_t count, rs_error *err)
+{
+    rs_status kept = RS_OK;
+    rs_error kept_error;
+    int threads = count > 1 && w->context->threads > 1 ? w->context->threads : 1;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1) if (threads > 1)
+    for (int32_t i = 0; i < count; i++) {
+        rs_error problem;
+        rs_status status = rs_trials_sum_up(w->out[i], w->request->input.n, &problem);
+        if (status != RS_OK) rs_keep_first(&kept, &kept_error, status, &problem);
+    }
+    if (kept != RS_OK && err) *err = kept_error;
+    return kept;
 }
 
 static rs_status run_cells(const work *w, const rs_network *const *networks, int32_t count,
@@ -241,9 +219,7 @@ static rs_status run_cells(const work *w, const rs_network *const *networks, int
         if (!w->plans[i])
             RS_TRY(rs_trials_engine_run(w->out[i]->numbers, w->out[i]->n_layers, networks[i],
                                         w->request, w->context, err));
-    for (int32_t i = 0; i < count; i++)
-        RS_TRY(rs_trials_sum_up(w->out[i], w->request->input.n, err));
-    return RS_OK;
+    return sum_up(w, count, err);
 }
 
 rs_status rs_trials_run_cells(rs_trials **out, const rs_network *const *networks, int32_t count,
@@ -257,17 +233,15 @@ rs_status rs_trials_run_cells(rs_trials **out, const rs_network *const *networks
     RS_TRY(check(request, err));
     size_t size = count > 0 ? (size_t)count : 0;
     w.total = size * (uint64_t)request->trials;
-    w.order = rs_calloc(size, sizeof *w.order);
     w.plans = rs_calloc(size, sizeof *w.plans);
-    rs_status status = w.order && w.plans ? run_cells(&w, networks, count, err)
-                                          : rs_fail_memory(err, "trials", size);
+    rs_status status =
+        w.plans ? run_cells(&w, networks, count, err) : rs_fail_memory(err, "trials", size);
     for (int32_t i = 0; i < count; i++) {
         if (w.plans) rs_trials_plan_close((rs_trials_plan *)(uintptr_t)w.plans[i]);
         if (status == RS_OK) continue;
         rs_trials_free(out[i]);
         out[i] = NULL;
     }
-    rs_free(w.order);
     rs_free(w.plans);
     return status;
 }

@@ -99,6 +99,9 @@ typedef struct rs_trials_request {
     int32_t trials; /* at least 1 */
     bool after_final_norm;
     bool
+        ends; /* of derivatives by weights those by W_Q and W_V of the first and last layer are enough: where
+                  trials are batched, no others are taken (NaN) */
+    bool
         laws; /* every tensor of the network is an rs_init's (which may have planned it alone): where
                   not, trials are not batched */
     rs_trials_way way;
@@ -114,8 +117,9 @@ rs_status rs_trials_run(rs_trials **out, const rs_network *network,
 
 /* The same for many networks, out [count]: each has the bits that it has alone. Those that differ in
  * depth, skips, residual scales, temperature and shape of attention's matrix alone share draws and
- * products. Numbers of all trials are kept: give a large grid in stretches of some 64 cells, neighbours
- * first. On failure all of out is NULL. */
+ * products, and those that differ in depth alone their states: up to 128 of them. Numbers of all trials
+ * are kept: give a large grid in stretches of so many cells, depths of the same network first. On failure
+ * all of out is NULL. */
 rs_status rs_trials_run_cells(rs_trials **out, const rs_network *const *networks, int32_t count,
                               const rs_trials_request *request, const rs_context *context,
                               rs_error *err);

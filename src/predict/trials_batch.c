@@ -33,7 +33,7 @@ static void place_norm(int64_t *out, int64_t *inverse, rs_trials_batch *batch,
 
 static void place_branch(rs_trials_batch *batch, rs_trials_branch *branch)
 {
-    int64_t heads = branch->heads * batch->n_cells;
+    int64_t heads = branch->heads * batch->n_chains;
     branch->in = take(batch, batch->plan->d * batch->ld);
     place_norm(NULL, &branch->before_inverse, batch, &branch->before);
     place_norm(&branch->inside_out, &branch->inside_inverse, batch, &branch->inside);
@@ -70,60 +70,94 @@ static void place_records(rs_trials_batch *batch)
     if (last) place_after(batch, last, NULL);
 }
 
-/* One after the other in `memory`; NULL: counts alone. */
-static int64_t place_room(rs_trials_room *room, const rs_trials_batch *batch, double *memory)
+/* A part of a thread's room. */
+typedef struct part {
+    double **at;
+    int64_t count;
+} part;
+
+/* Each at its place behind `used` numbers of `memory`; NULL: counts alone. */
+static int64_t place_parts(const part *parts, size_t n, int64_t used, double *memory)
 {
-    const rs_trials_plan *plan = batch->plan;
-    int64_t rows = plan->rows, ld = batch->ld, np = batch->np, head = batch->n * np;
-    int64_t wide = padded(rows);
-    struct {
-        double **at;
-        int64_t count;
-    } parts[] = {
-        {&room->panel, plan->widest},
-        {&room->record, batch->record},
-        {&room->x, plan->d * ld},
-        {&room->y, rows * ld},
-        {&room->h, rows * ld},
-        {&room->back[0], rows * ld},
-        {&room->back[1], rows * ld},
-        {&room->back[2], rows * ld},
-        {&room->back_in, plan->d * ld},
-        {&room->skip, ld},
-        {&room->scale, ld},
-        {&room->lane[0], np},
-        {&room->lane[1], np},
-        {&room->lane[2], np},
-        {&room->lane[3], np},
-        {&room->square[0], head},
-        {&room->square[1], head},
-        {&room->square[2], head},
-        {&room->turned[0], head},
-        {&room->turned[1], head},
-        {&room->gram[0], head},
-        {&room->gram[1], head},
-        {&room->centred, rows * np},
-        {&room->means, rows},
-        {&room->lean[0], np},
-        {&room->lean[1], np},
-        {&room->across, batch->n * wide},
-        {&room->product, RS_TRIALS_PAD * wide},
-    };
-    int64_t used = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (memory) *parts[i].at = memory + used;
         used += padded(parts[i].count);
     }
     return used;
 }
 
+static int64_t place_grams(rs_trials_room *room, const rs_trials_batch *batch, int64_t used,
+                           double *memory)
+{
+    int64_t head = batch->n * batch->np;
+    rs_trials_gram *all[2 * RS_TRIALS_CHAINS + 1];
+    for (int c = 0; c < RS_TRIALS_CHAINS; c++) {
+        all[2 * c] = &room->read[c];
+        all[2 * c + 1] = &room->inner[c];
+    }
+    all[2 * batch->n_chains] = &room->given;
+    for (int i = 0; i <= 2 * batch->n_chains; i++) {
+        const part parts[] = {{&all[i]->of, head}, {&all[i]->lean, batch->np}};
+        used = place_parts(parts, sizeof parts / sizeof *parts, used, memory);
+    }
+    return used;
+}
+
+/* All parts of a thread's room. */
+static int64_t place_room(rs_trials_room *room, const rs_trials_batch *batch, double *memory)
+{
+    const rs_trials_plan *plan = batch->plan;
+    int64_t rows = plan->rows, ld = batch->ld, back = batch->ld_back, np = batch->np;
+    int64_t head = batch->n * np, chains = batch->n_chains, wide = padded(rows);
+    int64_t lanes = ld > back ? ld : back;
+    const part parts[] = {
+        {&room->panel, plan->widest},
+        {&room->picked, batch->request->ends ? plan->widest : 0},
+        {&room->record, batch->record},
+        {&room->x, plan->d * ld},
+        {&room->y, rows * ld},
+        {&room->h, rows * ld},
+        {&room->skip, lanes},
+        {&room->scale, lanes},
+        {&room->lane, np},
+        {&room->square, head},
+        {&room->mixing, chains * plan->heads * head},
+        {&room->keys, chains * rows * np},
+        {&room->slope, rows * ld},
+        {&room->active, rows * ld},
+        {&room->fans, batch->n_fans * plan->d * back},
+        {&room->added, rows * back},
+        {&room->heads, rows * back},
+        {&room->back[0], rows * back},
+        {&room->back[1], rows * back},
+        {&room->back[2], rows * back},
+        {&room->back_in, plan->d * back},
+        {&room->logits, batch->n * back},
+        {&room->turned, batch->n * back},
+        {&room->centred, rows * np},
+        {&room->means, rows},
+        {&room->across, batch->n * wide},
+        {&room->product, RS_TRIALS_PAD * wide},
+    };
+    int64_t used = place_parts(parts, sizeof parts / sizeof *parts, 0, memory);
+    return place_grams(room, batch, used, memory);
+}
+
+/* Lanes of so many cells side by side: rows a power of two apart would share few lines of the nearest
+ * cache. */
+static int64_t lanes_of(int64_t np, int32_t cells)
+{
+    int64_t lanes = np * cells;
+    return cells > 1 && lanes % 32 == 0 ? lanes + RS_TRIALS_PAD : lanes;
+}
+
 rs_status rs_trials_batch_plan(rs_trials_batch *batch, uint64_t *bytes, rs_error *err)
 {
-    batch->n = batch->request->input.n;
-    batch->np = padded(batch->n);
-    batch->ld = batch->np * batch->n_cells;
-    /* rows a power of two apart would share few lines of the nearest cache */
-    if (batch->n_cells > 1 && batch->ld % 32 == 0) batch->ld += RS_TRIALS_PAD;
+    int32_t widest = 0;
+    for (int32_t f = 0; f < batch->n_fans; f++)
+        if (batch->fans[f].count > widest) widest = batch->fans[f].count;
+    batch->ld = lanes_of(batch->np, batch->n_chains);
+    batch->ld_back = lanes_of(batch->np, widest);
     place_records(batch);
     rs_trials_room none;
     *bytes = (uint64_t)place_room(&none, batch, NULL) * sizeof(double) +
@@ -153,25 +187,13 @@ void rs_trials_room_close(rs_trials_room *room)
     *room = (rs_trials_room){0};
 }
 
-/* ---- cells ---- */
-
-int32_t rs_trials_active(const rs_trials_batch *batch, int32_t layer)
+void rs_trials_set_dials(double *skip, double *scale, const rs_trials_plan *plan, int32_t l,
+                         int32_t b, int64_t np)
 {
-    int32_t cells = 0;
-    while (cells < batch->n_cells && batch->cells[cells]->n_layers > layer)
-        cells++;
-    return cells;
-}
-
-void rs_trials_set_dials(const rs_trials_batch *batch, const rs_trials_room *room, int32_t l,
-                         int32_t b, int32_t cells)
-{
-    for (int32_t c = 0; c < cells; c++) {
-        const rs_trials_dial *dial = rs_trials_dial_of(batch, c, l, b);
-        for (int64_t i = c * batch->np; i < (c + 1) * batch->np; i++) {
-            room->skip[i] = dial->skip;
-            room->scale[i] = dial->scale;
-        }
+    const rs_trials_dial *dial = &plan->layers[l].branches[b].dial;
+    for (int64_t i = 0; i < np; i++) {
+        skip[i] = dial->skip;
+        scale[i] = dial->scale;
     }
 }
 
@@ -216,10 +238,10 @@ const double *rs_trials_mixing(double *out, const rs_trials_batch *batch,
 }
 
 double *rs_trials_softmax(const rs_trials_batch *batch, const rs_trials_room *room,
-                          const rs_trials_branch *branch, int32_t cell, int64_t head)
+                          const rs_trials_branch *branch, int32_t chain, int64_t head)
 {
     int64_t size = batch->n * batch->np;
-    return room->record + branch->probabilities + (cell * branch->heads + head) * size;
+    return room->record + branch->probabilities + (chain * branch->heads + head) * size;
 }
 
 /* ---- a trial ---- */
@@ -238,16 +260,17 @@ void rs_trials_put_state(double *row, const rs_trials_measured *measured, int64_
     row[RS_TRIALS_COSINE] = 1 - measured->apart / pairs;
 }
 
-/* x [d, ld]: the sample, the same for every cell. */
+/* x [d, ld]: the sample, the same for every chain. */
 static rs_status draw_input(double *x, const rs_trials_batch *batch, int32_t trial, rs_error *err)
 {
     int64_t n = batch->n, d = batch->plan->d;
     double *states = rs_malloc((size_t)(n * d), sizeof *states);
     if (!states) return rs_fail_memory(err, "a sample", (size_t)(n * d) * sizeof *states);
-    rs_status status = rs_trials_input(states, d, &batch->request->input, batch->seed, trial, err);
+    rs_status status =
+        rs_trials_input(states, d, &batch->request->input, batch->context->seed, trial, err);
     for (int64_t c = 0; c < d && status == RS_OK; c++)
         for (int64_t i = 0; i < batch->ld; i++) {
-            int64_t token = i < batch->np * batch->n_cells ? i % batch->np : n;
+            int64_t token = i < batch->np * batch->n_chains ? i % batch->np : n;
             x[c * batch->ld + i] = token < n ? states[token * d + c] : 0;
         }
     rs_free(states);
@@ -258,7 +281,6 @@ rs_status rs_trials_batch_run(double *const *numbers, const rs_trials_batch *bat
                               rs_trials_room *room, int32_t trial, rs_error *err)
 {
     RS_TRY(draw_input(room->x, batch, trial, err));
-    rs_trials_forward(numbers, batch, room, trial);
-    rs_trials_back(numbers, batch, room, trial);
-    return RS_OK;
+    RS_TRY(rs_trials_forward(numbers, batch, room, trial, err));
+    return rs_trials_back(numbers, batch, room, trial, err);
 }

@@ -34,6 +34,12 @@ typedef struct rs_trials_block {
     int64_t rows, ld, lanes;
 } rs_trials_block;
 
+/* Numbers beside a block, which may be those of fewer lanes: its lane j has lane j modulo `period`. */
+typedef struct rs_trials_beside {
+    const double *x;
+    int64_t ld, period; /* a multiple of RS_TRIALS_PAD */
+} rs_trials_beside;
+
 /* What a state of n tokens says of itself. */
 typedef struct rs_trials_measured {
     double square;   /* ‖X‖_F² */
@@ -49,23 +55,25 @@ typedef struct rs_trials_kernels {
     /* x <- (x − mean)/sqrt(var + eps), or x/sqrt(mean square + eps), of each lane; inverse [lanes]:
      * what it was multiplied by */
     void (*norm)(const rs_trials_block *x, double *inverse, bool centred, double eps);
-    /* d <- derivative by what the norm read; y: what it gave */
-    void (*norm_back)(const rs_trials_block *d, const double *y, const double *inverse,
+    /* d <- derivative by what the norm read; y: what it gave; inverse [y->period] */
+    void (*norm_back)(const rs_trials_block *d, const rs_trials_beside *y, const double *inverse,
                       bool centred);
     /* x <- skip x + scale y, skip and scale [lanes] */
     void (*combine)(const rs_trials_block *x, const double *y, const double *skip,
                     const double *scale);
-    /* x <- factor x, factor [lanes] */
-    void (*scale)(const rs_trials_block *x, const double *factor);
+    /* y <- factor x, of the same ld; factor [lanes] */
+    void (*scale)(double *y, const rs_trials_block *x, const double *factor);
     /* Each lane is a query, rows are keys: x <- softmax over rows. −infinity: a key that is not
      * seen. sums [lanes]: of squares of what it gives. */
     void (*softmax)(const rs_trials_block *x, double *sums);
     /* Variance of each lane over the rows that are not −infinity. */
     void (*variance)(double *out, const rs_trials_block *x);
     /* d <- factor p (d − sum over rows of p d) */
-    void (*softmax_back)(const rs_trials_block *d, const double *p, double factor);
-    /* h <- φ(u), of count numbers; d <- d φ'(u), d and h may be NULL. */
-    void (*activate)(double *h, double *d, const double *u, int64_t count, rs_activation kind);
+    void (*softmax_back)(const rs_trials_block *d, const rs_trials_beside *p, double factor);
+    /* h <- φ(u), of count numbers; slope <- φ'(u); either may be NULL. */
+    void (*activate)(double *h, double *slope, const double *u, int64_t count, rs_activation kind);
+    /* x <- x y */
+    void (*times)(const rs_trials_block *x, const rs_trials_beside *y);
     /* out[j*ld + i] = in[i*ld_in + j], i < rows, j < cols */
     void (*turn)(double *out, int64_t ld, const double *in, int64_t ld_in, int64_t rows,
                  int64_t cols);

@@ -167,10 +167,18 @@ static void read_branch(rs_trials_branch *out, const rs_branch *branch, int32_t 
         out->activation = branch->mlp.activation;
 }
 
+/* Each map begins on a boundary of vectors. */
+static int64_t padded(int64_t count)
+{
+    return (count + 15) / 16 * 16;
+}
+
 /* Layers that share weights share where they are kept. */
 static void place_maps(rs_trials_plan *plan, int32_t l, int32_t b)
 {
     rs_trials_branch *branch = &plan->layers[l].branches[b];
+    int64_t all = 0;
+    if (branch->heads > plan->heads) plan->heads = branch->heads;
     for (int32_t i = 0; i < RS_TRIALS_MAPS; i++) {
         rs_trials_map *map = &branch->maps[i];
         int64_t count = map->out * map->in;
@@ -178,7 +186,8 @@ static void place_maps(rs_trials_plan *plan, int32_t l, int32_t b)
         if (!count) continue;
         if (map->out > plan->rows) plan->rows = map->out;
         if (map->in > plan->rows) plan->rows = map->in;
-        if (count > plan->widest) plan->widest = count;
+        all += padded(count);
+        if (all > plan->widest) plan->widest = all;
         int32_t stored = (int32_t)map->layer;
         if (stored < l && plan->layers[stored].n_branches > b) {
             const rs_trials_map *other = &plan->layers[stored].branches[b].maps[i];
@@ -189,7 +198,7 @@ static void place_maps(rs_trials_plan *plan, int32_t l, int32_t b)
         if (known) continue;
         map->draws = true;
         map->at = plan->weights;
-        plan->weights += (count + 15) / 16 * 16;
+        plan->weights += padded(count);
     }
 }
 
@@ -266,6 +275,22 @@ bool rs_trials_plans_share(const rs_trials_plan *a, const rs_trials_plan *b)
         for (int32_t i = 0; i < x->n_branches; i++)
             if (!same_branch(&x->branches[i], &y->branches[i])) return false;
     }
+    return true;
+}
+
+static bool same_dial(const rs_trials_dial *a, const rs_trials_dial *b)
+{
+    return a->skip == b->skip && a->scale == b->scale && a->logit == b->logit &&
+           a->identity == b->identity && a->softmax == b->softmax && a->uniform == b->uniform;
+}
+
+bool rs_trials_plan_begins(const rs_trials_plan *deep, const rs_trials_plan *b)
+{
+    if (b->n_layers > deep->n_layers) return false;
+    for (int32_t l = 0; l < b->n_layers; l++)
+        for (int32_t i = 0; i < b->layers[l].n_branches; i++)
+            if (!same_dial(&deep->layers[l].branches[i].dial, &b->layers[l].branches[i].dial))
+                return false;
     return true;
 }
 

@@ -59,7 +59,8 @@ typedef struct rs_trials_plan {
     rs_trials_layer *layers;
     rs_trials_norm final_norm;
     int64_t weights; /* numbers of all maps, each stored layer once */
-    int64_t widest;  /* numbers of the largest map */
+    int64_t widest;  /* numbers of the maps of a branch, at most */
+    int64_t heads;   /* of an attention, at most */
     int64_t rows;    /* of the widest state: d, inputs and outputs of any map */
 } rs_trials_plan;
 
@@ -69,6 +70,8 @@ rs_status rs_trials_plan_open(rs_trials_plan **out, const rs_network *network, i
 void rs_trials_plan_close(rs_trials_plan *plan); /* NULL is fine */
 /* They differ in depth and dials alone: what both have of layers is the same. */
 bool rs_trials_plans_share(const rs_trials_plan *a, const rs_trials_plan *b);
+/* States of the first layers of `deep`, whose plan b shares, are those of b: their dials are the same too. */
+bool rs_trials_plan_begins(const rs_trials_plan *deep, const rs_trials_plan *b);
 /* w [out*in]: a map's numbers in a trial. */
 void rs_trials_draw_map(float *w, const rs_trials_map *map, uint64_t seed, int32_t trial);
 

@@ -206,6 +206,140 @@ static void test_cells(void **state)
     }
 }
 
+/* ---- cells of several depths ---- */
+
+enum { DEPTHS = 7, OTHERS = 3, FAMILY = DEPTHS * OTHERS };
+
+/* Each depth with each of the others' words, a few in an order of their own; words: with a %g. */
+static void open_family(drawn *planned[FAMILY], const rs_network *networks[FAMILY],
+                        const char *words)
+{
+    for (int i = 0; i < FAMILY; i++) {
+        char text[1024], own[768];
+        const char *percent = strstr(words, "%g");
+        snprintf(own, sizeof own, "%.*s%g%s", (int)(percent - words), words,
+                 0.5 + 0.5 * (i / DEPTHS), percent + 2);
+        snprintf(text, sizeof text, "{\"depth\": %d, %s}", 1 + (i % DEPTHS * 4) % 9, own);
+        OK(draw_text(&planned[i], text, 1, &err));
+        networks[i] = planned[i]->network;
+    }
+}
+
+/* Runs them together on a machine of so many bytes, and each alone. */
+static void compare_family(const char *words, rs_trials_request request, uint64_t bytes)
+{
+    drawn *planned[FAMILY];
+    const rs_network *networks[FAMILY];
+    rs_trials *together[FAMILY], *alone;
+    rs_context own = context;
+    own.memory = (rs_memory_bound){bytes, "the test", true};
+    open_family(planned, networks, words);
+    OK(rs_trials_run_cells(together, networks, FAMILY, &request, &own, &err));
+    for (int i = 0; i < FAMILY; i++) {
+        OK(rs_trials_run(&alone, networks[i], &request, &context, &err));
+        assert_same_bits(alone, together[i]);
+        rs_trials_free(alone);
+        rs_trials_free(together[i]);
+        undraw(NULL, planned[i]);
+    }
+}
+
+static const struct {
+    const char *words;
+    int64_t n;
+} families[] = {
+    {"\"d_model\": 12, \"heads\": 3, \"seq_len\": 16, \"norm\": \"post\", \"mlp\": \"relu\", "
+     "\"mlp_width\": 20, \"branch_mixer\": %g",
+     16},
+    {"\"d_model\": 12, \"heads\": 4, \"kv_heads\": 2, \"seq_len\": 9, \"norm\": \"pre\", \"mlp\": "
+     "\"swiglu\", \"mask\": \"causal\", \"branch_mlp\": \"%g/(l+1)\"",
+     9},
+    {"\"d_model\": 10, \"heads\": 2, \"seq_len\": 20, \"norm\": \"sandwich\", \"mlp\": \"gelu\", "
+     "\"attention\": \"shaped\", \"init\": {\"wo\": \"none\"}, \"temperature\": %g",
+     20},
+    {"\"d_model\": 8, \"heads\": 2, \"seq_len\": 5, \"share_layers\": true, \"norm\": \"pre\", "
+     "\"mlp\": \"none\", \"skip_mixer\": %g",
+     5},
+    {"\"d_model\": 8, \"heads\": 2, \"seq_len\": 40, \"norm\": \"post\", \"mlp\": \"gelu_tanh\", "
+     "\"mask\": \"sliding:3\", \"branch_mlp\": %g",
+     40},
+    {"\"d_model\": 1, \"heads\": 1, \"seq_len\": 1, \"norm\": \"none\", \"mlp\": \"linear\", "
+     "\"mlp_width\": 1, \"branch_mixer\": %g",
+     1},
+    {"\"d_model\": 8, \"seq_len\": 16, \"norm\": \"pre\", \"mlp\": \"relu\", \"branch_mixer\": "
+     "\"%g/sqrt(L)\"",
+     16},
+};
+
+static void test_depths_share_states(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        for (int after = 0; after < 2; after++) {
+            rs_trials_request request = request_of(families[i].n, 3, 0.1, 3);
+            request.after_final_norm = after;
+            compare_family(families[i].words, request, 0);
+        }
+}
+
+/* Where memory is short there are fewer chains at a time, and where it holds none, an error. */
+static void test_depths_in_little_memory(void **state)
+{
+    (void)state;
+    rs_trials_request request = request_of(16, 3, 0.1, 2);
+    compare_family(families[0].words, request, 700000);
+    drawn *planned[FAMILY];
+    const rs_network *networks[FAMILY];
+    rs_trials *together[FAMILY];
+    rs_context own = context;
+    own.memory = (rs_memory_bound){1000, "the test", true};
+    open_family(planned, networks, families[0].words);
+    assert_int_equal(rs_trials_run_cells(together, networks, FAMILY, &request, &own, &err),
+                     RS_E_MEMORY_LIMIT);
+    for (int i = 0; i < FAMILY; i++) {
+        assert_null(together[i]);
+        undraw(NULL, planned[i]);
+    }
+}
+
+/* Of derivatives by weights the two that a grid reads, at both ends; all else is as it was. */
+static void assert_ends(const rs_trials *ends, const rs_trials *all)
+{
+    for (int32_t t = 0; t < all->trials; t++)
+        for (int32_t l = 0; l <= all->n_layers; l++)
+            for (int q = 0; q < RS_TRIALS_QUANTITIES; q++) {
+                double x = rs_trials_number(all, t, l, (rs_trials_quantity)q);
+                double y = rs_trials_number(ends, t, l, (rs_trials_quantity)q);
+                bool weights = q >= RS_TRIALS_QUERY && q <= RS_TRIALS_KEY_VALUE;
+                bool kept =
+                    q == RS_TRIALS_QUERY || q == RS_TRIALS_VALUE || q == RS_TRIALS_QUERY_VALUE;
+                if (weights && !(kept && (l == 0 || l + 1 >= all->n_layers))) x = NAN;
+                assert_true(x == y || (isnan(x) && isnan(y)));
+            }
+}
+
+/* Tokens that are alike leave hidden units out, too. */
+static void test_ends(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < 2 * sizeof families / sizeof *families; f++) {
+        drawn *planned[FAMILY];
+        const rs_network *networks[FAMILY];
+        rs_trials *all[FAMILY], *ends[FAMILY];
+        rs_trials_request request = request_of(families[f / 2].n, 3, f % 2 ? 1 : 0.1, 2);
+        open_family(planned, networks, families[f / 2].words);
+        OK(rs_trials_run_cells(all, networks, FAMILY, &request, &context, &err));
+        request.ends = true;
+        OK(rs_trials_run_cells(ends, networks, FAMILY, &request, &context, &err));
+        for (int i = 0; i < FAMILY; i++) {
+            assert_ends(ends[i], all[i]);
+            rs_trials_free(all[i]);
+            rs_trials_free(ends[i]);
+            undraw(NULL, planned[i]);
+        }
+    }
+}
+
 /* A draw does not depend on depth: the first layers of a deeper network without gradients. */
 static void test_depth_shares_draws(void **state)
 {
@@ -250,6 +384,9 @@ int main(void)
         cmocka_unit_test(test_random_shapes),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_cells),
+        cmocka_unit_test(test_depths_share_states),
+        cmocka_unit_test(test_depths_in_little_memory),
+        cmocka_unit_test(test_ends),
         cmocka_unit_test(test_depth_shares_draws),
         cmocka_unit_test(test_tables),
     };
