@@ -240,14 +240,28 @@ held = {r["name"]: r for r in held}
 check(f"memory: {held['sas']['note']}", held["rezero"]["trials"] == 2 and held["sas"]["trials"] is None
       and "--memory gives 50.0 MiB" in held["sas"]["note"])
 
-# a grid's cell is the file with these numbers, also its trials
-grid = predict("small.json", "--grid", "depth=2:4,branch_mixer=0.5:1:2", "--trials", "5")["tables"]["grid"]
-check("cells", len(grid) == 6)
-cell = next(c for c in grid if c["depth"] == 3 and c["branch_mixer"] == 0.5)
-json.dump({**json.load(open("small.json")), "depth": 3, "branch_mixer": 0.5}, open("cell.json", "w"))
-alone = predict("cell.json", "--trials", "5")
-near("cell, theory", cell["log10_one_minus_rho_theory"], alone["tables"]["forward"][-1]["log10_one_minus_rho_theory"])
-near("cell, drawn", cell["log10_one_minus_rho"], alone["tables"]["forward"][-1]["log10_one_minus_rho"], 1e-12)
+# a grid's cell is the file with these numbers, also its trials, though depths share their states; in either order of the fields
+def level(row, name):
+    few = row[name + "_se"] > 0.3 * row[name]
+    return 10 ** row["log10_" + name] if few else row[name]
+
+rooted = {**json.load(open("small.json")), "branch_mlp": "1/sqrt(L)"}
+json.dump(rooted, open("rooted.json", "w"))
+for name in "small", "rooted":
+    grid = predict(f"{name}.json", "--grid", "depth=2:4,branch_mixer=0.5:1:2", "--trials", "5")["tables"]["grid"]
+    turned = predict(f"{name}.json", "--grid", "branch_mixer=0.5:1:2,depth=2:4", "--trials", "5")["tables"]["grid"]
+    place = lambda row: (row["depth"], row["branch_mixer"])
+    same = [{key: x for key, x in row.items() if not key.startswith("place")} for row in sorted(turned, key=place)]
+    check("cells", [place(c) for c in grid] == [(d, b) for d in (2, 3, 4) for b in (0.5, 1)])
+    check("the other order", same == [{key: x for key, x in row.items() if not key.startswith("place")} for row in grid])
+    for cell in grid:
+        json.dump({**json.load(open(f"{name}.json")), "depth": cell["depth"], "branch_mixer": cell["branch_mixer"]}, open("cell.json", "w"))
+        tables = predict("cell.json", "--trials", "5")["tables"]
+        ahead, back = tables["forward"], tables["backward"]
+        near("cell, theory", cell["log10_one_minus_rho_theory"], ahead[-1]["log10_one_minus_rho_theory"])
+        near("cell, drawn", cell["log10_one_minus_rho"], ahead[-1]["log10_one_minus_rho"], 1e-12)
+        near("its first gQ/gV", cell["ratio_gQ_gV_first"], level(back[0], "gQ") / level(back[0], "gV"), 1e-12)
+        near("its last gQ/gV", cell["ratio_gQ_gV_last"], level(back[-1], "gQ") / level(back[-1], "gV"), 1e-12)
 
 # a preset is its file: what --explain writes says the same when it is asked
 explained = predict("--preset", "layernorm-scaling-48", "--explain")["architecture"]
