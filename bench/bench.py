@@ -512,6 +512,23 @@ def case_trials(quick):
         line("  forward and back, drawn", us["trials"], us["floor"], "products at dgemm's rate and draws (1 / 1.7)")
         line("  forward and back, drawn", us["trials"], us["engine"], "through the engine")
         print(f"    {us['ns_per_normal']:.2f} ns a normal and thread, {us['dgemm'] / 1e9:.0f} GFLOP/s of dgemm")
+    phase_diagram("8" if quick else "32", ours)
+
+
+def phase_diagram(side, ours):
+    """Depths to 128 by strengths of attention, 16 trials a cell: the networks beside what products that are left and draws take, and the command."""
+    law = "normal(0, 2/(fan_in + fan_out))"
+    arch = {"depth": 128, "d_model": 64, "heads": 4, "seq_len": 16, "norm": "post", "mlp": "relu", "mlp_width": 256, "init": dict.fromkeys(("wq", "wk", "wv", "wo", "w1", "w2"), law)}
+    os.makedirs(WORK, exist_ok=True)
+    path = os.path.join(WORK, "phase.json")
+    with open(path, "w") as file:
+        json.dump(arch, file)
+    us = json.loads(run([ours, "16", "128", "16", "64", "4", "256", str(THREADS), "1", side], OMP_NUM_THREADS=str(THREADS))[1])
+    command = run([SCOPE, "predict", path, "--grid", f"depth=1:128:{side},branch_mixer=0:2:{side}", "--trials", "16", "--threads", str(THREADS), "--json", "-"])[0]
+    print(f"phase diagram, {side} x {side} cells of 1 to 128 layers, 16 trials, 16 tokens, 64 features, float64, {THREADS} threads")
+    line("  networks", us["grid"], us["floor"], "products at dgemm's rate and draws")
+    if side == "32":
+        line("  the command, with theory and the screen", command, 30.0, "what it may take")
 
 
 def case_theory(quick):
