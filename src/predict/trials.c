@@ -60,9 +60,8 @@ static double *numbers_of(const rs_trials *trials, int32_t trial)
     return trials->numbers + (int64_t)trial * (trials->n_layers + 1) * RS_TRIALS_QUANTITIES;
 }
 
-/* One thread's part of a batch. */
-static rs_status run_trials(const work *w, const rs_trials_batch *batch, rs_trials_room *room,
-                            int32_t trial, rs_error *err)
+static rs_status run_trial(const work *w, const rs_trials_batch *batch, rs_trials_room *room,
+                           int32_t trial, rs_error *err)
 {
     double *numbers[RS_TRIALS_CELLS];
     for (int32_t c = 0; c < batch->n_cells; c++)
@@ -70,34 +69,59 @@ static rs_status run_trials(const work *w, const rs_trials_batch *batch, rs_tria
     return rs_trials_batch_run(numbers, batch, room, trial, err);
 }
 
-static rs_status run_batch(const work *w, const rs_trials_batch *batch, rs_error *err)
+/* Batches, and the trials of one after those of another: all that threads take one by one. */
+typedef struct batches {
+    rs_trials_batch *items;
+    size_t n, capacity;
+} batches;
+
+/* A thread's room is for one batch at a time. */
+typedef struct hold {
+    rs_trials_room room;
+    const rs_trials_batch *batch; /* NULL: none */
+} hold;
+
+static void let_go(hold *h)
+{
+    if (h->batch) rs_trials_room_close(&h->room);
+    h->batch = NULL;
+}
+
+static rs_status take_hold(hold *h, const rs_trials_batch *batch, rs_error *err)
+{
+    if (h->batch == batch) return RS_OK;
+    let_go(h);
+    RS_TRY(rs_trials_room_open(&h->room, batch, err));
+    h->batch = batch;
+    return RS_OK;
+}
+
+static rs_status run_batches(const work *w, const batches *all, rs_error *err)
 {
     rs_status kept = RS_OK;
     rs_error kept_error;
     atomic_bool stop = false;
-    int32_t trials = w->request->trials;
+    int64_t trials = w->request->trials, total = trials * (int64_t)all->n;
     int threads = w->context->threads > 1 ? w->context->threads : 1;
-    if (threads > trials) threads = trials;
+    if (threads > total) threads = total > 0 ? (int)total : 1;
 #pragma omp parallel num_threads(threads)
     {
-        rs_trials_room room;
-        rs_error problem;
-        rs_status status = rs_trials_room_open(&room, batch, &problem);
-        if (status != RS_OK) {
-            rs_keep_first(&kept, &kept_error, status, &problem);
-            atomic_store_explicit(&stop, true, memory_order_relaxed);
-        }
+        hold held = {.batch = NULL};
 #pragma omp for schedule(dynamic, 1)
-        for (int32_t t = 0; t < trials; t++) {
+        for (int64_t i = 0; i < total; i++) {
+            const rs_trials_batch *batch = &all->items[i / trials];
+            rs_error problem;
             if (atomic_load_explicit(&stop, memory_order_relaxed)) continue;
-            status = run_trials(w, batch, &room, t, &problem);
+            rs_status status = take_hold(&held, batch, &problem);
+            if (status == RS_OK)
+                status = run_trial(w, batch, &held.room, (int32_t)(i % trials), &problem);
             if (status != RS_OK) {
                 rs_keep_first(&kept, &kept_error, status, &problem);
                 atomic_store_explicit(&stop, true, memory_order_relaxed);
             }
             count_done(w, batch->n_cells);
         }
-        rs_trials_room_close(&room);
+        let_go(&held);
     }
     if (kept != RS_OK && err) *err = kept_error;
     return kept;
@@ -114,32 +138,50 @@ static rs_status plan_batch(rs_trials_batch *batch, const work *w, rs_error *err
                            "take fewer threads, or a smaller network", err);
 }
 
+/* Chains of a batch at most: fewer where there are more threads than trials, so that all have something. */
+static int32_t chains_most(const work *w)
+{
+    int64_t most = rs_trials_chains_most(w->request->input.n);
+    int64_t trials = w->request->trials, threads = w->context->threads;
+    if (threads > trials) most = most * trials / threads;
+    return most > 1 ? (int32_t)most : 1;
+}
+
 /* Cells that run together, with as many chains as a thread's room has place for. */
 static rs_status next_batch(rs_trials_batch *batch, const work *w, const bool *taken, int32_t count,
                             rs_error *err)
 {
-    int32_t chains = rs_trials_chains_most(w->request->input.n);
-    for (;; chains = batch->n_chains / 2) {
+    for (int32_t chains = chains_most(w);; chains = batch->n_chains / 2) {
         rs_trials_gather(batch, w->plans, taken, count, chains);
         rs_status status = batch->n_cells ? plan_batch(batch, w, err) : RS_OK;
         if (status != RS_E_MEMORY_LIMIT || batch->n_chains == 1) return status;
     }
 }
 
-/* All cells that have a plan. */
-static rs_status run_batched(const work *w, int32_t count, rs_error *err)
+/* Batches of all cells that have a plan. */
+static rs_status gather_all(batches *out, const work *w, bool *taken, int32_t count, rs_error *err)
 {
-    rs_trials_batch batch = {
-        .request = w->request, .context = w->context, .kernels = rs_trials_kernels_here()};
-    bool *taken = rs_calloc((size_t)count, sizeof *taken);
-    if (!taken) return rs_fail_memory(err, "trials", (size_t)count);
-    rs_status status = next_batch(&batch, w, taken, count, err);
-    while (status == RS_OK && batch.n_cells) {
-        status = run_batch(w, &batch, err);
+    for (;;) {
+        rs_trials_batch batch = {
+            .request = w->request, .context = w->context, .kernels = rs_trials_kernels_here()};
+        RS_TRY(next_batch(&batch, w, taken, count, err));
+        if (!batch.n_cells) return RS_OK;
+        if (!RS_GROW(out->items, out->n, out->capacity))
+            return rs_fail_memory(err, "trials", sizeof batch);
+        out->items[out->n++] = batch;
         for (int32_t c = 0; c < batch.n_cells; c++)
             taken[batch.place[c]] = true;
-        if (status == RS_OK) status = next_batch(&batch, w, taken, count, err);
     }
+}
+
+static rs_status run_batched(const work *w, int32_t count, rs_error *err)
+{
+    batches all = {0};
+    bool *taken = rs_calloc((size_t)count, sizeof *taken);
+    if (!taken) return rs_fail_memory(err, "trials", (size_t)count);
+    rs_status status = gather_all(&all, w, taken, count, err);
+    if (status == RS_OK) status = run_batches(w, &all, err);
+    rs_free(all.items);
     rs_free(taken);
     return status;
 }

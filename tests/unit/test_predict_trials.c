@@ -225,13 +225,15 @@ static void open_family(drawn *planned[FAMILY], const rs_network *networks[FAMIL
     }
 }
 
-/* Runs them together on a machine of so many bytes, and each alone. */
-static void compare_family(const char *words, rs_trials_request request, uint64_t bytes)
+/* Runs them together with so many threads and bytes, and each alone. */
+static void compare_family(const char *words, rs_trials_request request, int threads,
+                           uint64_t bytes)
 {
     drawn *planned[FAMILY];
     const rs_network *networks[FAMILY];
     rs_trials *together[FAMILY], *alone;
     rs_context own = context;
+    own.threads = threads;
     own.memory = (rs_memory_bound){bytes, "the test", true};
     open_family(planned, networks, words);
     OK(rs_trials_run_cells(together, networks, FAMILY, &request, &own, &err));
@@ -278,7 +280,8 @@ static void test_depths_share_states(void **state)
         for (int after = 0; after < 2; after++) {
             rs_trials_request request = request_of(families[i].n, 3, 0.1, 3);
             request.after_final_norm = after;
-            compare_family(families[i].words, request, 0);
+            /* more threads than trials have fewer chains each */
+            compare_family(families[i].words, request, after ? 5 : 2, 0);
         }
 }
 
@@ -287,7 +290,7 @@ static void test_depths_in_little_memory(void **state)
 {
     (void)state;
     rs_trials_request request = request_of(16, 3, 0.1, 2);
-    compare_family(families[0].words, request, 700000);
+    compare_family(families[0].words, request, 2, 700000);
     drawn *planned[FAMILY];
     const rs_network *networks[FAMILY];
     rs_trials *together[FAMILY];
