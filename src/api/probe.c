@@ -117,6 +117,7 @@ static rs_status take_thresholds(rs_probe_thresholds *t, const rs_probe_settings
                                         {"attention_sink", &t->attention_sink},
                                         {"uniform_attention", &t->uniform_attention},
                                         {"condensed_attention", &t->condensed_attention},
+                                        {"low_rank_attention", &t->low_rank_attention},
                                         {"vanishing_qk_gradient", &t->vanishing_qk_gradient},
                                         {"gradient_imbalance", &t->gradient_imbalance}};
     return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,

@@ -307,18 +307,18 @@ const cli_option cli_options[] = {
      .help = "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
              "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_THRESHOLDS, AT(probe.thresholds), CLI_PROBE,
-     "0.1, 0.5, 0.5, 0.98, 0.05, 1e-6 and 1e3 in the order below", NULL,
+     "0.1, 0.5, 0.5, 0.98, 0.05, 0.25, 1e-6 and 1e3 in the order below", NULL,
      .help =
          "When a finding is raised: token_collapse where a state's relative residual is below X; "
          "slow_collapse (the verdict) where less than X of what entered leaves the last layer; "
          "attention_sink where the first token gets more than its share of uniform attention and X "
          "of the rest of a head's weight; uniform_attention and condensed_attention where a head's "
-         "entropy is above or below X of the most possible; vanishing_qk_gradient where the "
-         "squared "
+         "entropy is above or below X of the most possible; low_rank_attention where its effective "
+         "rank is below X of what random logits give; vanishing_qk_gradient where the squared "
          "gradient of queries or keys is below X times that of values; gradient_imbalance where "
          "the gradients of the first and last layer are more than X apart.",
      .codes = "token_collapse|slow_collapse|attention_sink|uniform_attention|"
-              "condensed_attention|vanishing_qk_gradient|gradient_imbalance"},
+              "condensed_attention|low_rank_attention|vanishing_qk_gradient|gradient_imbalance"},
     {"max-length", "K", CLI_WHOLE, AT(paths.max_length), CLI_PATHS, "all", NULL,
      .help = "Tell paths of 0 to K heads apart; longer ones are summed together (the identity is "
              "checked "

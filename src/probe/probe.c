@@ -15,6 +15,7 @@ void rs_probe_defaults(rs_probe_options *options)
                                                  .attention_sink = 0.5,
                                                  .uniform_attention = 0.98,
                                                  .condensed_attention = 0.05,
+                                                 .low_rank_attention = 0.25,
                                                  .vanishing_qk_gradient = 1e-6,
                                                  .gradient_imbalance = 1e3}};
     rs_measure_defaults(&options->measure);

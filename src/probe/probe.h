@@ -24,6 +24,7 @@ typedef struct rs_probe_thresholds {
     double attention_sink;        /* found when first_token_weight is above this, beyond its null */
     double uniform_attention;     /* found when entropy over its maximum is above this */
     double condensed_attention;   /* found when entropy over its maximum is below this */
+    double low_rank_attention;    /* found when the effective rank over its null is below this */
     double vanishing_qk_gradient; /* found when gQ or gK over gV is below this */
     double gradient_imbalance;    /* found when norms of first and last layer are further apart */
 } rs_probe_thresholds;
@@ -128,10 +129,10 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
                            const rs_probe_options *options, rs_error *err);
 
 /* What its tables can have, for rs_explain. */
-extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
-    rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind,
-    rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind, rs_probe_gradients_kind,
-    rs_probe_gradient_ratios_kind, rs_probe_relevance_kind, rs_probe_conservation_kind,
-    rs_probe_removal_kind;
+extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_rollout_kind,
+    rs_probe_loss_kind, rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind,
+    rs_probe_components_kind, rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind,
+    rs_probe_gradients_kind, rs_probe_gradient_ratios_kind, rs_probe_relevance_kind,
+    rs_probe_conservation_kind, rs_probe_removal_kind;
 
 #endif
