@@ -190,7 +190,9 @@ const cli_option cli_options[] = {
     {"center-attention", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
      .help = "Attention becomes A - U, U uniform over the visible keys (11^T/n; causal 1/i)."},
     {"remove-gap", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
-     .help = "Remove the spectral gap: the direction that attention averages onto is taken out."},
+     .help =
+         "Remove the spectral gap: attention becomes A - 11^T/n, in encoders the same as "
+         "--center-attention; refused for causal attention, where tokens would see what follows."},
     {"uniform-attention", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
      .help = "Attention becomes uniform over the visible keys."},
     {"shaped", "A,B,C", CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,

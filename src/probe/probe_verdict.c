@@ -254,8 +254,9 @@ static bool collapse(answer *a, const question *q)
         q->options->thresholds.token_collapse,
         equal_from == 0 || (equal_from < 0 && row->layer == 0)
             ? "no layer does this: give samples of different tokens, or look at the embedding"
-        : compared(q) ? "stronger skips (--lambda 2) or --center-attention may keep them apart"
-                      : compare_next);
+        : compared(q)
+            ? "rankscope certify names the skip strengths that keep them apart, and of which sign"
+            : compare_next);
     return true;
 }
 
