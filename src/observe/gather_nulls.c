@@ -42,8 +42,7 @@ static const rs_attention_op *softmax_of(const nulls *o, const rs_attention_row 
 {
     const rs_branch *mixer = rs_layer_mixer(&o->g->network->layers[row->layer]);
     const rs_attention_op *op = mixer ? rs_branch_attention(mixer) : NULL;
-    bool edited = op && (op->mix_identity != 0 || op->mix_softmax != 1 || op->mix_uniform != 0);
-    return op && !edited && row->samples > 0 ? op : NULL;
+    return op && !rs_attention_is_edited(op) && row->samples > 0 ? op : NULL;
 }
 
 static bool draw(nulls *o, size_t task)

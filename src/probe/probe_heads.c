@@ -140,8 +140,7 @@ static bool is_softmax(const heads *h, const rs_attention_row *row)
 {
     const rs_branch *mixer = rs_layer_mixer(&h->of->network->layers[row->layer]);
     if (!mixer || mixer->kind != RS_BRANCH_ATTENTION) return false;
-    const rs_attention_op *op = &mixer->attention;
-    return op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
+    return !rs_attention_is_edited(&mixer->attention);
 }
 
 static rs_status check_head(heads *h, const rs_attention_row *row, int which)

@@ -1,6 +1,7 @@
 /* probe_tables.c: tables summary, tokens, attention, loss and attention_maps. */
 #include "observe/store.h"
 #include "probe/probe.h"
+#include "probe/probe_ranks.h"
 
 #include <math.h>
 
@@ -439,6 +440,7 @@ rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n
     }
     if (options->measure.attention) RS_TRY(attention_table(result, variants, n, err));
     RS_TRY(rollout_table(result, variants, n, err));
+    RS_TRY(rs_probe_rank_table(result, variants, n, options, err));
     RS_TRY(rs_probe_mixing(result, variants, n, err));
     RS_TRY(loss_table(result, variants, n, err));
     return map_table(result, variants, n, err);
