@@ -42,7 +42,7 @@ static double pass(const job *j, unsigned char *workspaces, size_t size)
         rs_token_measures t = {0};
         rs_status status = j->attention
                                ? rs_attention_measure_f32(&a, x, x, NULL, j->rows, j->columns,
-                                                          false, 0, workspace, NULL)
+                                                          false, 0, false, workspace, NULL)
                                : rs_token_measure_f32(&t, x, j->rows, j->columns, j->columns,
                                                       &j->options, workspace, NULL);
         sum += status != RS_OK ? 0.0 / 0.0 : j->attention ? a.lambda2 : t.relative_residual;

@@ -514,7 +514,8 @@ typedef struct rs_probe_settings {
     const rs_map_choice *maps; /* [n_maps] heads for table attention_maps and for `taps` */
     size_t n_maps;             /* at most 64 */
     /* [n_thresholds] of token_collapse, slow_collapse, attention_sink, uniform_attention,
-     * condensed_attention, vanishing_qk_gradient, gradient_imbalance (docs/probe.md). */
+     * condensed_attention, low_rank_attention, attention_rank, vanishing_qk_gradient,
+     * gradient_imbalance (docs/probe.md). */
     const rs_threshold *thresholds;
     size_t n_thresholds;
     bool no_spectral;   /* ranks of the tokens are left out */
@@ -552,6 +553,10 @@ typedef struct rs_probe_settings {
     bool freeze_norm;      /* what norms divide by is a constant on the way back */
     bool recompute; /* layers are run twice, so that one layer's insides are kept at a time */
     bool relevance; /* tables relevance, conservation and removal; in f32 or f64, without a sweep */
+    /* "16,90%": a variant an entry, whose attention has at most that rank, or the least that keeps so
+     * much of its energy: table attention_ranks and the verdict say which keep the loss; in f32 or
+     * f64, without a sweep, `grad` and `relevance`; NULL: none. */
+    const char *attention_rank;
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */

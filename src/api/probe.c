@@ -35,6 +35,22 @@ static rs_status check_gradients(const rs_probe_settings *s, rs_error *err)
     return RS_OK;
 }
 
+static rs_status check_ranks(const rs_probe_settings *s, rs_error *err)
+{
+    const char *other = s->sweep                                ? "a sweep"
+                        : s->grad                               ? "gradients"
+                        : s->relevance                          ? "relevance"
+                        : s->precision == RS_PRECISION_RESIDUAL ? "the residual precision"
+                                                                : NULL;
+    if (!s->attention_rank || !other) return RS_OK;
+    return rs_fail(err, RS_E_UNSUPPORTED, "attention-rank",
+                   s->precision == RS_PRECISION_RESIDUAL ? "take --precision f64 or f32"
+                                                         : "run them apart",
+                   "attention of lower rank has not what %s needs: rows that sum to 1, and a way "
+                   "back",
+                   other);
+}
+
 static rs_status check_relevance(const rs_probe_settings *s, rs_error *err)
 {
     if (!s->relevance) return RS_OK;
@@ -61,6 +77,7 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
     };
     RS_TRY(RS_CHECK_RANGES(ranges, err));
     RS_TRY(check_gradients(s, err));
+    RS_TRY(check_ranks(s, err));
     RS_TRY(check_relevance(s, err));
     RS_TRY(rs_check_array(s->maps, s->n_maps, "maps", err));
     if (s->n_maps > MOST_MAPS)
@@ -117,6 +134,8 @@ static rs_status take_thresholds(rs_probe_thresholds *t, const rs_probe_settings
                                         {"attention_sink", &t->attention_sink},
                                         {"uniform_attention", &t->uniform_attention},
                                         {"condensed_attention", &t->condensed_attention},
+                                        {"low_rank_attention", &t->low_rank_attention},
+                                        {"attention_rank", &t->attention_rank},
                                         {"vanishing_qk_gradient", &t->vanishing_qk_gradient},
                                         {"gradient_imbalance", &t->gradient_imbalance}};
     return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
@@ -138,6 +157,7 @@ static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_
     o->measure.centre = s->centre;
     o->measure.batch = s->run.batch;
     o->variants = s->variants;
+    o->ranks = s->attention_rank;
     o->sweep = s->sweep;
     o->grad = s->grad;
     o->loss = (rs_loss_request){.loss = s->loss, .at = s->loss_at};

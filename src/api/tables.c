@@ -32,6 +32,8 @@ static const struct {
               {&rs_probe_components_kind, NULL},
               {&rs_probe_tokens_kind, NULL},
               {&rs_probe_attention_kind, NULL},
+              {&rs_probe_rollout_kind, NULL},
+              {&rs_probe_ranks_kind, NULL},
               {&rs_probe_mixing_kind, NULL},
               {&rs_probe_loss_kind, NULL},
               {&rs_probe_generate_kind, NULL},

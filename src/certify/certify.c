@@ -196,6 +196,9 @@ static rs_status open_certifying(rs_certifying *w, const rs_network *network, rs
 {
     RS_TRY(rs_network_copy(&w->network, network, err));
     RS_TRY(rs_edit_apply(w->network, &w->scene.options->edit, err));
+    if (rs_edit_cuts_attention(&w->scene.options->edit))
+        return rs_fail(err, RS_E_UNSUPPORTED, "attention-rank", NULL,
+                       "nothing is proved of attention that is cut to a lower rank");
     RS_TRY(rs_weight_norms_open(&w->norms, w->network, w->scene.context, err));
     w->scene.network = w->network;
     w->scene.norms = w->norms;

@@ -150,6 +150,12 @@ const cli_option cli_options[] = {
          "for the first four; all; or NAME=option,option with options of this list without dashes "
          "(NAME=no-norm,lambda:0.5).",
      .names = CLI_VARIANTS},
+    {"attention-rank", "K|E%[,...]", CLI_TEXT, AT(probe.attention_rank), CLI_PROBE, NULL, NULL,
+     .help =
+         "Run the model once more for each entry, every head's softmax replaced by its best "
+         "approximation of rank K, or of the least rank that keeps E % of its energy: table "
+         "attention_ranks, and the verdict says which least one keeps the loss, without a head the "
+         "last state, within 1 % (--threshold attention_rank=X). In f32 or f64."},
     {"sweep", "lambda=LOW:HIGH:N[,gate=...,norm=...,kept=A]", CLI_TEXT, AT(probe.sweep), CLI_PROBE,
      NULL, NULL,
      .help =
@@ -190,7 +196,9 @@ const cli_option cli_options[] = {
     {"center-attention", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
      .help = "Attention becomes A - U, U uniform over the visible keys (11^T/n; causal 1/i)."},
     {"remove-gap", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
-     .help = "Remove the spectral gap: the direction that attention averages onto is taken out."},
+     .help =
+         "Remove the spectral gap: attention becomes A - 11^T/n, in encoders the same as "
+         "--center-attention; refused for causal attention, where tokens would see what follows."},
     {"uniform-attention", NULL, CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
      .help = "Attention becomes uniform over the visible keys."},
     {"shaped", "A,B,C", CLI_EDIT, RUN(edits), CLI_RUNS, NULL, NULL,
@@ -307,18 +315,20 @@ const cli_option cli_options[] = {
      .help = "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
              "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_THRESHOLDS, AT(probe.thresholds), CLI_PROBE,
-     "0.1, 0.5, 0.5, 0.98, 0.05, 1e-6 and 1e3 in the order below", NULL,
+     "0.1, 0.5, 0.5, 0.98, 0.05, 0.25, 0.01, 1e-6 and 1e3 in the order below", NULL,
      .help =
          "When a finding is raised: token_collapse where a state's relative residual is below X; "
          "slow_collapse (the verdict) where less than X of what entered leaves the last layer; "
          "attention_sink where the first token gets more than its share of uniform attention and X "
          "of the rest of a head's weight; uniform_attention and condensed_attention where a head's "
-         "entropy is above or below X of the most possible; vanishing_qk_gradient where the "
-         "squared "
+         "entropy is above or below X of the most possible; low_rank_attention where its effective "
+         "rank is below X of what random logits give; attention_rank (the verdict) where the loss "
+         "rises by a share of X at most; vanishing_qk_gradient where the squared "
          "gradient of queries or keys is below X times that of values; gradient_imbalance where "
          "the gradients of the first and last layer are more than X apart.",
      .codes = "token_collapse|slow_collapse|attention_sink|uniform_attention|"
-              "condensed_attention|vanishing_qk_gradient|gradient_imbalance"},
+              "condensed_attention|low_rank_attention|attention_rank|vanishing_qk_gradient|"
+              "gradient_imbalance"},
     {"max-length", "K", CLI_WHOLE, AT(paths.max_length), CLI_PATHS, "all", NULL,
      .help = "Tell paths of 0 to K heads apart; longer ones are summed together (the identity is "
              "checked "

@@ -41,6 +41,11 @@ static rs_status check_ops(const rs_network *network, const rs_ops *ops, rs_erro
                                "layer %d has an op of kind %s, which this precision does not run",
                                (int)l, rs_branch_traits(branch)->name);
             const rs_attention_op *op = rs_branch_attention(branch);
+            if (op && branch->scale != 0 && rs_attention_is_cut(op) &&
+                ops->precision == RS_PRECISION_RESIDUAL)
+                return rs_fail(err, RS_E_UNSUPPORTED, "--attention-rank", "take --precision f64",
+                               "rows of attention cut to a lower rank do not sum to 1, which "
+                               "--precision residual stands on");
             if (op && op->gate.weight && branch->scale != 0 && !ops->gated_attention)
                 return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64",
                                "layer %d has an attention with gates, which this precision does "

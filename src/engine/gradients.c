@@ -32,6 +32,10 @@ static rs_status check_ways(const rs_network *network, const rs_ops *ops, rs_err
                 return rs_fail(err, RS_E_UNSUPPORTED, "gradients", NULL,
                                "layer %d has an op of kind %s, which has no gradients", (int)l,
                                rs_branch_traits(branch)->name);
+            const rs_attention_op *op = rs_branch_attention(branch);
+            if (op && rs_attention_is_cut(op))
+                return rs_fail(err, RS_E_UNSUPPORTED, "--attention-rank", "leave out --grad",
+                               "attention that is cut to a lower rank has no gradients");
         }
     return RS_OK;
 }

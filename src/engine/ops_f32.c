@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "linalg/blas.h"
 #include "linalg/gemm.h"
+#include "linalg/low_rank.h"
 #include "linalg/vector.h"
 
 #include <math.h>

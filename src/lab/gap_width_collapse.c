@@ -108,7 +108,8 @@ static rs_status see_attention(double *cells, const room *r, rs_error *err)
 {
     double sigma2 = rs_gap_sigma2(logit_variance), n = (double)r->n;
     rs_attention_measures m;
-    RS_TRY(rs_attention_measure_f64(&m, r->a, NULL, NULL, r->n, r->n, false, 0, r->work, err));
+    RS_TRY(
+        rs_attention_measure_f64(&m, r->a, NULL, NULL, r->n, r->n, false, 0, false, r->work, err));
     double law = rs_gap_first(sigma2, n);
     cells[FIRST] = (m.sigma1 * m.sigma1 - 1) / (law * law - 1);
     cells[SECOND] = m.sigma2 / rs_gap_second(sigma2, n);

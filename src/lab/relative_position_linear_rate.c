@@ -66,8 +66,8 @@ static rs_status second_eigenvalue(double *lambda2, const double *p, rs_error *e
     rs_attention_measures measures;
     void *workspace = rs_malloc(rs_attention_workspace(TOKENS), 1);
     if (!workspace) return rs_fail_memory(err, "the eigenvalues of attention", 1);
-    rs_status status =
-        rs_attention_measure_f64(&measures, p, p, NULL, TOKENS, TOKENS, false, 0, workspace, err);
+    rs_status status = rs_attention_measure_f64(&measures, p, p, NULL, TOKENS, TOKENS, false, 0,
+                                                false, workspace, err);
     rs_free(workspace);
     *lambda2 = measures.lambda2;
     return status;

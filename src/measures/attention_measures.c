@@ -5,6 +5,7 @@
 #include "measures/attention_measures.h"
 
 #include "linalg/vector.h"
+#include "measures/attention_ranks.h"
 #include "measures/attention_spectrum.h"
 
 #include <float.h>
@@ -18,19 +19,12 @@ typedef struct source {
     int64_t n, ld;
     bool causal;
     int64_t window;
+    bool ranks;
 } source;
 
-/* Keys low..high are visible to query i. */
-typedef struct keys {
-    int64_t low, high;
-} keys;
-
-static keys visible(const source *x, int64_t i)
+static rs_visible_keys visible(const source *x, int64_t i)
 {
-    keys k = {0, x->causal ? i : x->n - 1};
-    if (x->window > 0 && i - x->window + 1 > 0) k.low = i - x->window + 1;
-    if (x->window > 0 && k.high - i > x->window - 1) k.high = i + x->window - 1;
-    return k;
+    return rs_visible_keys_of(i, x->n, x->causal, x->window);
 }
 
 /* Row i of one of the three matrices; false when an entry is NaN or infinite. Above the diagonal a
@@ -51,7 +45,7 @@ static bool load_row(double *row, const source *x, const void *matrix, int64_t i
 
 /* Population variance of the finite logits among the visible keys; NaN when there are none. The row
  * is overwritten. */
-static double variance_of(double *row, keys k)
+static double variance_of(double *row, rs_visible_keys k)
 {
     int64_t count = 0;
     for (int64_t j = k.low; j <= k.high; j++) {
@@ -119,7 +113,7 @@ static void row_measures(rs_attention_measures *out, const source *x, const doub
     double distance = 0;
     for (int64_t i = 0; i < n; i++) {
         const double *row = a + i * n;
-        keys k = visible(x, i);
+        rs_visible_keys k = visible(x, i);
         double even = 1 / (double)(k.high - k.low + 1);
         for (int64_t j = 0; j < n; j++)
             uniform[j] = j >= k.low && j <= k.high ? even : 0;
@@ -241,8 +235,31 @@ size_t rs_attention_workspace(int64_t n)
     if (n < 1) return 0;
     if (n > INT32_MAX / 2) return SIZE_MAX;
     (void)take_buffers(n, &space);
+    rs_workspace ranks = space;
     rs_attention_spectrum_space(n, &space);
-    return space.used;
+    rs_matrix_ranks_space(n, &ranks);
+    return space.used > ranks.used ? space.used : ranks.used;
+}
+
+/* They give σ₁ and σ₂ as well, which need not be sought again. */
+static void rank_measures(rs_attention_measures *out, const source *x, const double *a,
+                          rs_workspace space)
+{
+    rs_attention_ranks r;
+    if (!rs_attention_ranks_measure(&r, a, x->n, x->causal, x->window, !x->wide, &space)) {
+        out->converged = false;
+        return;
+    }
+    out->sigma1 = r.sigma1;
+    out->sigma2 = r.sigma2;
+    out->effective_rank = r.whole.effective;
+    out->stable_rank = r.whole.stable;
+    out->energy_rank = r.whole.energy;
+    out->numerical_rank = r.whole.numerical;
+    out->centred_effective_rank = r.centred.effective;
+    out->centred_stable_rank = r.centred.stable;
+    out->centred_energy_rank = r.centred.energy;
+    out->centred_numerical_rank = r.centred.numerical;
 }
 
 static rs_status measure_mixing(rs_attention_measures *out, const source *x, void *workspace,
@@ -255,8 +272,8 @@ static rs_status measure_mixing(rs_attention_measures *out, const source *x, voi
                        "%lld",
                        (long long)n, (long long)x->ld, (long long)x->window);
     }
-    const rs_attention_measures unknown = {NAN, NAN, NAN, NAN, NAN, NAN,
-                                           NAN, NAN, NAN, NAN, NAN, true};
+    const rs_attention_measures unknown = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN,
+                                           NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, true};
     rs_workspace space = {.base = workspace};
     buffers b = take_buffers(n, &space);
     *out = unknown;
@@ -271,24 +288,25 @@ static rs_status measure_mixing(rs_attention_measures *out, const source *x, voi
     row_measures(out, x, b.a, b.sums, b.row);
     pairs p = {.a = b.a, .n = n, .rest = b.rest, .order = b.order};
     out->dobrushin = dobrushin_of(&p, b.row);
+    if (x->ranks) rank_measures(out, x, b.a, space);
     rs_attention_spectrum(out, b.a, n, b.sums, !x->wide, &space);
     return RS_OK;
 }
 
 rs_status rs_attention_measure_f32(rs_attention_measures *out, const float *mixing,
                                    const float *probabilities, const float *logits, int64_t n,
-                                   int64_t ld, bool causal, int64_t window, void *workspace,
-                                   rs_error *err)
+                                   int64_t ld, bool causal, int64_t window, bool ranks,
+                                   void *workspace, rs_error *err)
 {
-    source x = {mixing, probabilities, logits, false, n, ld, causal, window};
+    source x = {mixing, probabilities, logits, false, n, ld, causal, window, ranks};
     return measure_mixing(out, &x, workspace, err);
 }
 
 rs_status rs_attention_measure_f64(rs_attention_measures *out, const double *mixing,
                                    const double *probabilities, const double *logits, int64_t n,
-                                   int64_t ld, bool causal, int64_t window, void *workspace,
-                                   rs_error *err)
+                                   int64_t ld, bool causal, int64_t window, bool ranks,
+                                   void *workspace, rs_error *err)
 {
-    source x = {mixing, probabilities, logits, true, n, ld, causal, window};
+    source x = {mixing, probabilities, logits, true, n, ld, causal, window, ranks};
     return measure_mixing(out, &x, workspace, err);
 }

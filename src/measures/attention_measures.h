@@ -43,6 +43,9 @@ typedef struct rs_attention_measures {
     double self_weight, first_token_weight;
     /* ‖(I − 11ᵀ/n)A‖₂² = λ_max(Aᵀ(I − 11ᵀ/n)A) may exceed 1 (docs/theory/attention.md, 5). */
     double centred_norm_squared;
+    /* Ranks of A and of A − J (attention_ranks.h); NaN where they were not asked for. */
+    double effective_rank, stable_rank, energy_rank, numerical_rank;
+    double centred_effective_rank, centred_stable_rank, centred_energy_rank, centred_numerical_rank;
     /* False when an eigenvalue or singular value iteration, and the direct method behind it, both
      * failed: what it should have given is NaN. */
     bool converged;
@@ -58,18 +61,19 @@ size_t rs_attention_workspace(int64_t n);
  * ≥ 1. causal: A is lower triangular (what lies above the diagonal is not read). window: > 0 when
  * only that many keys are visible, 0 otherwise. Rows that are all zero (a fully masked query) are
  * tolerated. A NaN or infinity in A or P makes every number NaN; one in the logits only
- * logit_variance. workspace: rs_attention_workspace(n) bytes, aligned as malloc does; one call is
- * single-threaded. Error: RS_E_INTERNAL for sizes that make no sense. Cost: O(n²) for most; about
+ * logit_variance. ranks: those are measured, too. workspace: rs_attention_workspace(n) bytes, aligned
+ * as malloc does; one call is single-threaded. Error: RS_E_INTERNAL for sizes that make no sense. Cost: O(n²) for most; about
  * 50 products with A for the spectra, a direct O(n³) method where those do not converge;
- * Dobrushin's coefficient O(n³) at worst, near O(n²) for most matrices.
+ * Dobrushin's coefficient O(n³) at worst, near O(n²) for most matrices; ranks: two decompositions,
+ * O(n³).
  */
 rs_status rs_attention_measure_f32(rs_attention_measures *out, const float *mixing,
                                    const float *probabilities, const float *logits, int64_t n,
-                                   int64_t ld, bool causal, int64_t window, void *workspace,
-                                   rs_error *err);
+                                   int64_t ld, bool causal, int64_t window, bool ranks,
+                                   void *workspace, rs_error *err);
 rs_status rs_attention_measure_f64(rs_attention_measures *out, const double *mixing,
                                    const double *probabilities, const double *logits, int64_t n,
-                                   int64_t ld, bool causal, int64_t window, void *workspace,
-                                   rs_error *err);
+                                   int64_t ld, bool causal, int64_t window, bool ranks,
+                                   void *workspace, rs_error *err);
 
 #endif

@@ -27,7 +27,27 @@ static double largest_distance(int64_t n, bool causal, int64_t window)
 
 void rs_attention_no_null(rs_attention_null *out)
 {
-    *out = (rs_attention_null){NAN, NAN, NAN, NAN, NAN, NAN};
+    *out = (rs_attention_null){.entropy = NAN,
+                               .spectral_gap = NAN,
+                               .dobrushin = NAN,
+                               .self_weight = NAN,
+                               .first_token_weight = NAN,
+                               .logit_variance = NAN};
+    const rs_attention_ranks none = {.whole = rs_matrix_ranks_none(),
+                                     .centred = rs_matrix_ranks_none()};
+    rs_attention_null_ranks(out, &none);
+}
+
+void rs_attention_null_ranks(rs_attention_null *out, const rs_attention_ranks *ranks)
+{
+    out->effective_rank = ranks->whole.effective;
+    out->stable_rank = ranks->whole.stable;
+    out->energy_rank = ranks->whole.energy;
+    out->numerical_rank = ranks->whole.numerical;
+    out->centred_effective_rank = ranks->centred.effective;
+    out->centred_stable_rank = ranks->centred.stable;
+    out->centred_energy_rank = ranks->centred.energy;
+    out->centred_numerical_rank = ranks->centred.numerical;
 }
 
 void rs_attention_null_of(rs_attention_null *out, int64_t n, bool causal, int64_t window)
@@ -44,10 +64,11 @@ void rs_attention_null_of(rs_attention_null *out, int64_t n, bool causal, int64_
         first += 1 / keys;
         see_first++;
     }
-    *out = (rs_attention_null){.entropy = logarithms / (double)n,
-                               .spectral_gap = 1 - second_eigenvalue(n, causal, window),
-                               .dobrushin = largest_distance(n, causal, window),
-                               .self_weight = weights / (double)n,
-                               .first_token_weight = first / (double)see_first,
-                               .logit_variance = 1 - weights / (double)n};
+    rs_attention_no_null(out);
+    out->entropy = logarithms / (double)n;
+    out->spectral_gap = 1 - second_eigenvalue(n, causal, window);
+    out->dobrushin = largest_distance(n, causal, window);
+    out->self_weight = weights / (double)n;
+    out->first_token_weight = first / (double)see_first;
+    out->logit_variance = 1 - weights / (double)n;
 }

@@ -5,6 +5,8 @@
 #ifndef RS_MEASURES_ATTENTION_NULL_H
 #define RS_MEASURES_ATTENTION_NULL_H
 
+#include "measures/attention_ranks.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,11 +21,16 @@ typedef struct rs_attention_null {
     double first_token_weight;
     double logit_variance; /* mean of 1 − 1/v_i: what is left, in v_i numbers of variance 1, about
                               their own mean */
+    /* Mean ranks of softmaxes of independent logits of the head's own variance: drawn, not in closed form
+     * (attention_ranks.h). NaN until rs_attention_null_ranks. */
+    double effective_rank, stable_rank, energy_rank, numerical_rank;
+    double centred_effective_rank, centred_stable_rank, centred_energy_rank, centred_numerical_rank;
 } rs_attention_null;
 
 /* NaN throughout: a mixer that makes no distributions has no such null. */
 void rs_attention_no_null(rs_attention_null *out);
 /* n ≥ 1 tokens; causal and window as in rs_attention_measure_f64. */
 void rs_attention_null_of(rs_attention_null *out, int64_t n, bool causal, int64_t window);
+void rs_attention_null_ranks(rs_attention_null *out, const rs_attention_ranks *ranks);
 
 #endif

@@ -285,12 +285,11 @@ void rs_attention_spectrum(rs_attention_measures *out, const double *a, int64_t 
     double two[2], squared, second;
     take_spectrum(&s, n, space);
     s.rest = *space;
-    if (two_singular(two, &s)) {
+    if (isnan(out->sigma1) && two_singular(two, &s)) {
         out->sigma1 = two[0];
         out->sigma2 = two[1];
-    } else {
-        out->converged = false;
     }
+    if (isnan(out->sigma1)) out->converged = false;
     if (centred_norm(&squared, &s))
         out->centred_norm_squared = squared;
     else

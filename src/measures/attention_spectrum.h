@@ -9,7 +9,7 @@
 void rs_attention_spectrum_space(int64_t n, rs_workspace *space);
 
 /*
- * Sets sigma1, sigma2, centred_norm_squared, lambda2, spectral_gap and converged of A (n×n, finite,
+ * Sets sigma1 and sigma2 where sigma1 is NaN, and centred_norm_squared, lambda2, spectral_gap and converged of A (n×n, finite,
  * row-major). sums: A's row sums; single: its entries were rounded to float32, so that digits
  * beyond those need not be sought.
  */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEEPEST = 65536 };
@@ -129,6 +130,28 @@ static rs_status set_rescale(rs_edit *edit, const char *value, size_t offset, co
     return set_mix(edit, 0, 1 + w, w, where, err);
 }
 
+bool rs_edit_cuts_attention(const rs_edit *edit)
+{
+    return edit->attention_rank > 0 || edit->attention_energy > 0;
+}
+
+/* "16": a rank; "90%": what holds so much of the energy. */
+static rs_status set_rank(rs_edit *edit, const char *value, size_t offset, const char *where,
+                          rs_error *err)
+{
+    (void)offset;
+    static const char wanted[] = "a whole rank from 1 on, or a share of the energy such as 90%";
+    char *end = NULL;
+    double read = value && value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : 0;
+    bool share = read > 0 && strcmp(end, "%") == 0;
+    bool fits =
+        share ? read <= 100 : read >= 1 && read <= INT32_MAX && read == floor(read) && !*end;
+    if (!fits) return bad_value(where, value, wanted, err);
+    edit->attention_rank = share ? 0 : (int64_t)read;
+    edit->attention_energy = share ? read / 100 : 0;
+    return RS_OK;
+}
+
 static rs_status set_temperature(rs_edit *edit, const char *value, size_t offset, const char *where,
                                  rs_error *err)
 {
@@ -231,6 +254,7 @@ static const option_row option_rows[] = {
     {"uniform-attention", set_uniform, 0, false},
     {"shaped", set_shaped, 0, true},
     {"attention-rescale", set_rescale, 0, true},
+    {"attention-rank", set_rank, 0, true},
     {"temperature", set_temperature, 0, true},
     {"lambda", set_lambda, 0, true},
     {"residual-scale", set_residual, 0, true},

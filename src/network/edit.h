@@ -33,6 +33,8 @@ typedef struct rs_edit {
     const char *residual_scale; /* α of every branch, written so too; NULL: as it is */
     double temperature;         /* multiplies the model's own; 1 changes nothing */
     double mix_identity, mix_softmax, mix_uniform; /* NaN: as it is */
+    int64_t attention_rank;                        /* most rank of P; 0: as it is */
+    double attention_energy; /* or the share of Σσ² that it keeps; 0: as it is */
     bool dong2021_code; /* ALBERT's MLP becomes what the released code leaves: LN(gelu(a) + a) */
     int32_t depth;      /* number of layers: more repeat the stack, fewer cut it; 0: as it is */
     rs_fusion fusion;   /* read-out over all states in the place of the network's; NONE: as it is */
@@ -43,10 +45,11 @@ void rs_edit_init(rs_edit *edit);
 /* Takes in one option of the command line, without dashes: name and value (NULL for a flag):
  * "no-skip", "lambda" "mixer:0.5,0.9", "residual-scale" "1/sqrt(L)", "center-attention",
  * "remove-gap", "uniform-attention", "shaped" "A,B,C", "attention-rescale" "W" ((1+w)P - wC),
- * "temperature" "2", "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate",
+ * "attention-rank" "16" or "90%", "temperature" "2", "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate",
  * "no-inner-norm", "norm-placement" "pre" or "post", "fusion" "max". Text is borrowed. An unknown
  * name is refused with the nearest known one. */
 rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_error *err);
+bool rs_edit_cuts_attention(const rs_edit *edit); /* whether "attention-rank" was given */
 /* Whether rs_edit_option knows the name. */
 bool rs_edit_is_option(const char *name);
 /* "full", "san", "san+mlp", "san+skip", "pure": docs/contract.md. RS_E_BAD_OPTION for others. */

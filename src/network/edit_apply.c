@@ -152,9 +152,12 @@ static rs_status edit_attention(const rs_edition *e)
             set_if(&attention->mix_identity, edit->mix_identity);
             set_if(&attention->mix_softmax, edit->mix_softmax);
             set_if(&attention->mix_uniform, edit->mix_uniform);
+            attention->most_rank = edit->attention_rank;
+            attention->most_energy = edit->attention_energy;
         }
     }
-    bool mixes = !isnan(edit->mix_softmax) || edit->temperature != 1;
+    bool mixes =
+        !isnan(edit->mix_softmax) || edit->temperature != 1 || rs_edit_cuts_attention(edit);
     if (mixes && !any)
         return rs_edition_refuse(e, "attention", NULL,
                                  "this network has no self-attention to edit");

@@ -129,7 +129,15 @@ typedef struct rs_attention_op {
      * visible keys (11ᵀ/n; causal 1/i). */
     double temperature;                            /* 1 */
     double mix_identity, mix_softmax, mix_uniform; /* 0, 1, 0 */
+    /* Before that, P becomes its best approximation of a rank of at most most_rank, or of the least
+     * that keeps most_energy of Σσ², without what its mask hides; 0, 0: it stays. */
+    int64_t most_rank;
+    double most_energy;
 } rs_attention_op;
+/* Whether P is cut to a lower rank; whether, for that or another reason, the matrix applied to the values
+ * is another than the softmax. */
+bool rs_attention_is_cut(const rs_attention_op *op);
+bool rs_attention_is_edited(const rs_attention_op *op);
 
 typedef struct rs_mlp_op {
     rs_dense up, gate, down; /* gate.weight NULL: act(up x); else act(gate x) * (up x) */

@@ -1,6 +1,17 @@
 /* op_attention.c: attention's row of op_traits.h. */
 #include "network/op_check.h"
 
+bool rs_attention_is_cut(const rs_attention_op *op)
+{
+    return op->most_rank > 0 || op->most_energy > 0;
+}
+
+bool rs_attention_is_edited(const rs_attention_op *op)
+{
+    return rs_attention_is_cut(op) || op->mix_identity != 0 || op->mix_softmax != 1 ||
+           op->mix_uniform != 0;
+}
+
 /* ---- weights ---- */
 
 static int64_t entries_of_heads(const void *owner)

@@ -64,6 +64,16 @@ const rs_column rs_attention_columns[] = {
               "mean of the first column over the rows that see it"),
     ATTENTION(centred_norm_squared, "‖PA‖₂²",
               "squared norm of (I − 11ᵀ/n)A: below 1 the head pulls tokens together"),
+    ATTENTION(effective_rank, "effective rank", "exp(−Σ p ln p), p = σ/Σσ of A"),
+    ATTENTION(stable_rank, "stable rank", "Σσ² / σ₁² of A"),
+    ATTENTION(energy_rank, "rank for 90 % of the energy", "least k with Σ_{i ≤ k} σ² ≥ 0.9 Σσ²"),
+    ATTENTION(numerical_rank, "numerical rank", "number of σ > n·ε·σ₁, ε of the precision"),
+    ATTENTION(centred_effective_rank, "effective rank of A − U",
+              "the same of A − U, U uniform over the visible keys"),
+    ATTENTION(centred_stable_rank, "stable rank of A − U", "the same of A − U"),
+    ATTENTION(centred_energy_rank, "rank of A − U for 90 % of its energy", "the same of A − U"),
+    ATTENTION(centred_numerical_rank, "numerical rank of A − U",
+              "number of σ of A − U > n·ε·σ₁, σ₁ the larger of its own and that of A"),
 };
 
 const rs_column rs_attention_null_columns[] = {
@@ -78,6 +88,17 @@ const rs_column rs_attention_null_columns[] = {
     ATTENTION_NULL(self_weight, "mean over rows of 1/(visible keys)"),
     ATTENTION_NULL(first_token_weight,
                    "mean of 1/(visible keys) over the rows that see the first token"),
+    ATTENTION_NULL(
+        effective_rank,
+        "mean of four matrices of independent logits of the head's own variance over the "
+        "visible keys; null without a softmax, or where an edit changes its matrix"),
+    ATTENTION_NULL(stable_rank, "the same, its stable rank"),
+    ATTENTION_NULL(energy_rank, "the same, its rank for 90 % of the energy"),
+    ATTENTION_NULL(numerical_rank, "the same, its numerical rank"),
+    ATTENTION_NULL(centred_effective_rank, "the same, less U"),
+    ATTENTION_NULL(centred_stable_rank, "the same, less U"),
+    ATTENTION_NULL(centred_energy_rank, "the same, less U"),
+    ATTENTION_NULL(centred_numerical_rank, "the same, less U"),
 };
 
 void rs_measure_values(double *values, const rs_column *columns, size_t n, const void *measures)

@@ -55,6 +55,10 @@ typedef struct rs_gather {
     rs_attention_null *nulls;     /* [n_attention, capacity] what uniform attention would measure */
     size_t *head_row;             /* [layers+1] first row of each layer */
 
+    /* rollout: [capacity]; NULL: it is not measured */
+    struct rs_rolled *rolled;
+    rs_sums rollout; /* sums for the rows of out->rollout */
+
     /* mixing */
     rs_sums mixing;         /* sums for the rows of out->mixing */
     struct rs_mixed *mixed; /* [n_mixing, capacity] */
@@ -66,8 +70,10 @@ typedef struct rs_gather {
     double nll_sum;   /* over all samples so far */
 } rs_gather;
 
-/* measure.c: the longest sample of which pairs of tokens are measured; 0: there is none. */
+/* measure.c: the longest sample of which pairs of tokens are measured, and of which ranks of mixing
+ * matrices are; 0: there is none. */
 int64_t rs_gather_longest_pairs(const rs_gather *gather);
+int64_t rs_gather_longest_ranks(const rs_gather *gather);
 
 /* gather_tokens.c */
 rs_status rs_gather_tokens_open(rs_gather *gather, rs_error *err);
@@ -93,7 +99,18 @@ bool rs_gather_wants_attention(void *gather, int32_t layer, int32_t branch, int3
 bool rs_gather_wants_sample(void *gather, int32_t sample);
 void rs_gather_attention_end_batch(rs_gather *gather);
 void rs_gather_attention_finish(rs_gather *gather);
+/* gather_nulls.c: draws what heads without structure would have for ranks, behind the means. */
+rs_status rs_gather_attention_nulls(rs_gather *gather, rs_error *err);
 void rs_gather_attention_close(rs_gather *gather);
+
+/* gather_rollout.c: heads are told by several threads, layers between them by one. */
+rs_status rs_gather_rollout_open(rs_gather *gather, rs_error *err);
+void rs_gather_rollout_head(rs_gather *gather, const rs_attention_view *view);
+rs_status rs_gather_rollout_layer(rs_gather *gather, int32_t layer, rs_error *err);
+void rs_gather_rollout_end_batch(rs_gather *gather);
+void rs_gather_rollout_finish(rs_gather *gather);
+void rs_gather_rollout_close(rs_gather *gather);
+size_t rs_rollout_room(int64_t n); /* bytes of scratch that a thread needs */
 
 /* gather_mixing.c. What one sample's matrices measured. */
 typedef struct rs_mixed {

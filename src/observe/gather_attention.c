@@ -79,6 +79,7 @@ rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *
     size_t place =
         (g->head_row[v->layer] + (size_t)v->head) * (size_t)g->capacity + (size_t)v->sample;
     void *workspace = g->listener.scratch[v->thread];
+    bool ranks = rs_measures_ranks(g->options, v->n);
     g->seen[place] = true;
     /* Uniform weights are the null of a softmax. */
     if (v->probabilities)
@@ -87,9 +88,9 @@ rs_status rs_gather_attention(void *user, const rs_attention_view *v, rs_error *
         rs_attention_no_null(&g->nulls[place]);
     if (v->precision == RS_PRECISION_F32)
         return rs_attention_measure_f32(&g->heads[place], v->mixing, v->probabilities, v->logits,
-                                        v->n, v->ld, v->causal, v->window, workspace, err);
+                                        v->n, v->ld, v->causal, v->window, ranks, workspace, err);
     return rs_attention_measure_f64(&g->heads[place], v->mixing, v->probabilities, v->logits, v->n,
-                                    v->ld, v->causal, v->window, workspace, err);
+                                    v->ld, v->causal, v->window, ranks, workspace, err);
 }
 
 static void add_head(rs_gather *g, size_t row, size_t place)

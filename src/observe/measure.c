@@ -16,11 +16,17 @@ bool rs_measures_pairs(const rs_measure_options *options, int64_t n)
     return options->quadratic || n <= RS_QUADRATIC_TOKENS;
 }
 
+bool rs_measures_ranks(const rs_measure_options *options, int64_t n)
+{
+    return options->attention && options->spectral && (options->quadratic || n <= RS_RANK_TOKENS);
+}
+
 void rs_measured_free(rs_measured *measured)
 {
     if (!measured) return;
     rs_free(measured->tokens);
     rs_free(measured->attention);
+    rs_free(measured->rollout);
     rs_free(measured->mixing);
     rs_graded_free(measured->graded);
     rs_free(measured);
@@ -36,7 +42,15 @@ void rs_measured_take_null(rs_measured *measured, const rs_measured *twin)
                                 .dobrushin = m->dobrushin,
                                 .self_weight = m->self_weight,
                                 .first_token_weight = m->first_token_weight,
-                                .logit_variance = m->logit_variance};
+                                .logit_variance = m->logit_variance,
+                                .effective_rank = m->effective_rank,
+                                .stable_rank = m->stable_rank,
+                                .energy_rank = m->energy_rank,
+                                .numerical_rank = m->numerical_rank,
+                                .centred_effective_rank = m->centred_effective_rank,
+                                .centred_stable_rank = m->centred_stable_rank,
+                                .centred_energy_rank = m->centred_energy_rank,
+                                .centred_numerical_rank = m->centred_numerical_rank};
     }
 }
 
@@ -69,6 +83,7 @@ static rs_status end_batch(void *user, rs_error *err)
     rs_gather *g = user;
     if (g->options->tokens) RS_TRY(rs_gather_tokens_end_batch(g, err));
     if (g->options->attention) rs_gather_attention_end_batch(g);
+    rs_gather_rollout_end_batch(g);
     if (g->out->mixing) rs_gather_mixing_end_batch(g);
     if (g->targets) rs_gather_loss_end_batch(g);
     return RS_OK;
@@ -86,7 +101,18 @@ static rs_status hear_matrix(void *user, const rs_attention_view *view, rs_error
 {
     rs_gather *g = user;
     if (g->out->mixing) rs_gather_mixing_matrix(g, view);
+    if (rs_is_mixer(g->network, view->layer, view->branch)) rs_gather_rollout_head(g, view);
     return g->options->attention ? rs_gather_attention(user, view, err) : RS_OK;
+}
+
+/* The state behind a layer is told when all of its matrices have been. */
+static rs_status hear_state(void *user, rs_site site, int32_t layer, const rs_state_view *view,
+                            rs_error *err)
+{
+    rs_gather *g = user;
+    if (g->rolled && site == RS_SITE_BLOCK_OUT && layer > 0)
+        RS_TRY(rs_gather_rollout_layer(g, layer - 1, err));
+    return g->options->tokens ? rs_gather_state(user, site, layer, view, err) : RS_OK;
 }
 
 static rs_status open_gather(rs_gather *g, rs_error *err)
@@ -96,11 +122,13 @@ static rs_status open_gather(rs_gather *g, rs_error *err)
     if (g->options->tokens) {
         RS_TRY(rs_gather_tokens_open(g, err));
         tap->sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_MIXER_OUT;
-        tap->state = rs_gather_state;
+        tap->state = hear_state;
     }
     if (g->options->attention) {
         RS_TRY(rs_gather_attention_open(g, err));
         tap->wants_logits = true;
+        RS_TRY(rs_gather_rollout_open(g, err));
+        if (g->rolled) tap->sites |= 1u << RS_SITE_BLOCK_OUT, tap->state = hear_state;
     }
     if (rs_mixing_is_asked(g->network, g->options)) {
         RS_TRY(rs_gather_mixing_open(g, err));
@@ -136,23 +164,36 @@ static void finish_gather(rs_gather *g, const rs_pass_account *account)
     out->nll = out->scored ? g->nll_sum / (double)out->scored : NAN;
     if (g->options->tokens) rs_gather_tokens_finish(g);
     if (g->options->attention) rs_gather_attention_finish(g);
+    rs_gather_rollout_finish(g);
     if (out->mixing) rs_gather_mixing_finish(g);
 }
 
-int64_t rs_gather_longest_pairs(const rs_gather *g)
+static int64_t longest_of(const rs_gather *g,
+                          bool (*counts)(const rs_measure_options *options, int64_t n))
 {
     int64_t longest = 0;
     for (int64_t s = 0; s < g->inputs->samples; s++) {
         int64_t n = g->inputs->begin[s + 1] - g->inputs->begin[s];
-        if (n > longest && rs_measures_pairs(g->options, n)) longest = n;
+        if (n > longest && counts(g->options, n)) longest = n;
     }
     return longest;
+}
+
+int64_t rs_gather_longest_pairs(const rs_gather *g)
+{
+    return longest_of(g, rs_measures_pairs);
+}
+
+int64_t rs_gather_longest_ranks(const rs_gather *g)
+{
+    return longest_of(g, rs_measures_ranks);
 }
 
 static void close_gather(rs_gather *g)
 {
     rs_gather_tokens_close(g);
     rs_gather_attention_close(g);
+    rs_gather_rollout_close(g);
     rs_gather_mixing_close(g);
     rs_gather_loss_close(g);
 }
@@ -235,6 +276,7 @@ static rs_status run_pass(rs_gather *g, rs_weights *weights, rs_listener *const 
     }
     rs_gradient_gather_close(gradients);
     if (status == RS_OK) finish_gather(g, &account);
+    if (status == RS_OK && g->options->attention) status = rs_gather_attention_nulls(g, err);
     return status;
 }
 

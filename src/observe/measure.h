@@ -23,7 +23,7 @@ typedef struct rs_spread {
 rs_spread rs_spread_of(double *values, int64_t n);
 
 /* The numbers of columns: of tokens, of their logarithms behind those, of attention, of its null. */
-enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 7, RS_ATTENTION_REALS = 11, RS_ATTENTION_NULLS = 6 };
+enum { RS_TOKEN_REALS = 14, RS_TOKEN_LOGS = 7, RS_ATTENTION_REALS = 19, RS_ATTENTION_NULLS = 14 };
 
 /* What a row of table tokens is measured on. */
 typedef enum rs_token_site {
@@ -78,12 +78,31 @@ typedef struct rs_mixing_row {
     int64_t samples;       /* measured samples; empty ones are not counted */
 } rs_mixing_row;
 
+/* What is multiplied layer by layer. */
+typedef enum rs_rollout_form {
+    RS_ROLLOUT_MEAN, /* the heads' mean matrix A */
+    RS_ROLLOUT_HALF, /* ½(A + I), the published attention rollout */
+    RS_ROLLOUT_FORMS
+} rs_rollout_form;
+
+/* One row of table rollout: the product of the layers up to `layer`, means over the samples. */
+typedef struct rs_rollout_row {
+    int32_t layer; /* from 0 */
+    rs_rollout_form form;
+    double sigma_ratio;    /* σ₂/σ₁ */
+    double effective_rank; /* exp(−Σ p ln p), p = σ/Σσ */
+} rs_rollout_row;
+
 /* What a network did to its inputs. */
 typedef struct rs_measured {
     rs_token_row *tokens; /* [n_tokens] sorted by layer, then site */
     size_t n_tokens;
     rs_attention_row *attention; /* [n_attention] sorted by layer, then head */
     size_t n_attention;
+    rs_rollout_row
+        *rollout; /* [n_rollout] sorted by layer, then form; none where a layer mixes in a
+                                way that is not followed, or no ranks are asked for */
+    size_t n_rollout;
     rs_mixing_row *mixing; /* [n_mixing] sorted by layer, branch, then head */
     size_t n_mixing;
     int64_t samples;   /* samples that have tokens */
@@ -111,7 +130,7 @@ typedef enum rs_mixing_choice {
 typedef struct rs_measure_options {
     rs_precision precision; /* precision of the weights given */
     bool tokens;            /* table tokens is measured */
-    bool spectral;          /* its rank columns are, too */
+    bool spectral;          /* its rank columns and those of table attention are, too */
     bool attention;         /* table attention is measured */
     rs_mixing_choice mixing;
     bool loss;      /* the next-token loss is, where the head predicts the next token */
@@ -133,6 +152,12 @@ void rs_measure_defaults(rs_measure_options *options);
  * square of the length, unless `quadratic` asks for them. */
 enum { RS_QUADRATIC_TOKENS = 8192 };
 bool rs_measures_pairs(const rs_measure_options *options, int64_t n);
+/* Whether the ranks of mixing matrices of a sample of n tokens are measured, whose price is the cube of
+ * the length: not of more than RS_RANK_TOKENS, unless `quadratic` asks for them. */
+enum { RS_RANK_TOKENS = 512 };
+bool rs_measures_ranks(const rs_measure_options *options, int64_t n);
+/* gather_rollout.c: bytes that table rollout takes. */
+double rs_rollout_bytes(double samples, int64_t longest, int threads);
 
 /*
  * Runs `network` over all inputs and measures it. Other listeners (n, may be 0; RS_MEASURE_GUESTS at

@@ -4,8 +4,10 @@
 #include "base/memory.h"
 #include "observe/store.h"
 #include "probe/probe_parts.h"
+#include "probe/probe_ranks.h"
 #include "probe/probe_sweep.h"
 
+#include <math.h>
 #include <string.h>
 
 void rs_probe_defaults(rs_probe_options *options)
@@ -15,6 +17,8 @@ void rs_probe_defaults(rs_probe_options *options)
                                                  .attention_sink = 0.5,
                                                  .uniform_attention = 0.98,
                                                  .condensed_attention = 0.05,
+                                                 .low_rank_attention = 0.25,
+                                                 .attention_rank = 0.01,
                                                  .vanishing_qk_gradient = 1e-6,
                                                  .gradient_imbalance = 1e3}};
     rs_measure_defaults(&options->measure);
@@ -53,6 +57,7 @@ typedef struct work {
     rs_map_keeper **keepers;
     rs_probed *probed;
     size_t n, main;
+    rs_last_states last;  /* of the first variant, where others have attention of lower rank */
     rs_targets targets;   /* of gradients */
     rs_targets explained; /* by relevance */
     int32_t stand_in;     /* of its removal curves; -1: there are none */
@@ -80,13 +85,14 @@ static rs_status list_variants(work *w, rs_error *err)
     if (o->variants) {
         RS_TRY(rs_variants_parse(&w->variants, &w->n, o->variants, &o->edit, w->arena, err));
         put_full_first(w);
-        return RS_OK;
+    } else {
+        w->variants = rs_arena_alloc(w->arena, 1, sizeof *w->variants);
+        if (!w->variants) return rs_fail_memory(err, "variants", 0);
+        *w->variants = (rs_variant){.name = o->edited ? "edited" : "full", .edit = o->edit};
+        w->n = 1;
     }
-    w->variants = rs_arena_alloc(w->arena, 1, sizeof *w->variants);
-    if (!w->variants) return rs_fail_memory(err, "variants", 0);
-    *w->variants = (rs_variant){.name = o->edited ? "edited" : "full", .edit = o->edit};
-    w->n = 1;
-    return RS_OK;
+    if (!o->ranks) return RS_OK;
+    return rs_probe_rank_variants(&w->variants, &w->n, o->ranks, &o->edit, w->arena, err);
 }
 
 /* All variants are edited before the first one runs: a wrong one is refused at once. */
@@ -99,7 +105,10 @@ static rs_status edit_networks(work *w, rs_error *err)
     for (size_t v = 0; v < w->n; v++) {
         RS_TRY(rs_network_copy(&w->networks[v], w->network, err));
         RS_TRY(rs_edit_apply(w->networks[v], &w->variants[v].edit, err));
-        w->probed[v] = (rs_probed){.name = w->variants[v].name, .network = w->networks[v]};
+        w->probed[v] = (rs_probed){.name = w->variants[v].name,
+                                   .network = w->networks[v],
+                                   .edit = &w->variants[v].edit,
+                                   .distance = NAN};
         if (w->options->n_maps == 0) continue;
         RS_TRY(rs_map_keeper_open(&w->keepers[v], w->options->maps, w->options->n_maps,
                                   w->networks[v], err));
@@ -148,17 +157,18 @@ static rs_status open_stores(work *w, rs_error *err)
 /* Whether variant v is the model with the edits of all variants alone. */
 static bool is_base(const work *w, size_t v)
 {
-    return !w->options->variants || rs_probe_is_itself(w->variants[v].name);
+    return w->options->variants ? rs_probe_is_itself(w->variants[v].name) : v == 0;
 }
 
 /* Whoever listens to variant v beside the measures. */
-static size_t listeners_of(rs_listener *listeners[RS_MEASURE_GUESTS], const work *w, size_t v)
+static size_t listeners_of(rs_listener *listeners[RS_MEASURE_GUESTS], work *w, size_t v)
 {
     size_t n = 0;
     rs_store *stores[] = {w->output, w->taps};
     if (w->keepers[v]) listeners[n++] = &w->keepers[v]->listener;
     for (size_t i = 0; i < 2 && v == w->main; i++)
         if (stores[i]) listeners[n++] = &stores[i]->listener;
+    if (w->last.kept) listeners[n++] = &w->last.listener;
     for (size_t i = 0; w->guests && is_base(w, v) && i < w->guests->n; i++)
         listeners[n++] = w->guests->listeners[i];
     return n;
@@ -179,8 +189,10 @@ static rs_status run_variant(work *w, size_t v, rs_error *err)
                                           .recompute = w->options->back.recompute,
                                           .hold = w->options->back.hold};
     if (w->options->grad) options.gradient = &gradient;
+    if (w->last.kept) rs_last_states_begin(&w->last, v == 0);
     RS_TRY(rs_measure_network(&w->probed[v].measured, w->networks[v], w->weights, w->inputs,
                               &options, listeners, n, w->context, err));
+    if (w->last.kept && v > 0) w->probed[v].distance = rs_last_states_distance(&w->last);
     if (w->guests && is_base(w, v)) w->guests->heard = true;
     return RS_OK;
 }
@@ -409,6 +421,7 @@ static rs_status run_probe(work *w, rs_error *err)
     RS_TRY(find_targets(w, err));
     RS_TRY(find_explained(w, err));
     RS_TRY(open_stores(w, err));
+    if (w->options->ranks) RS_TRY(rs_last_states_open(&w->last, w->networks[0], w->inputs, err));
     RS_TRY(run_all(w, err));
     RS_TRY(report_probe(w, err));
     return commit(w, err);
@@ -427,6 +440,7 @@ static void close_work(work *w)
     rs_free(w->probed);
     rs_free(w->keepers);
     rs_free(w->networks);
+    rs_last_states_close(&w->last);
     rs_targets_close(&w->targets);
     rs_targets_close(&w->explained);
     rs_arena_free(w->arena);

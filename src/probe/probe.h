@@ -24,6 +24,8 @@ typedef struct rs_probe_thresholds {
     double attention_sink;        /* found when first_token_weight is above this, beyond its null */
     double uniform_attention;     /* found when entropy over its maximum is above this */
     double condensed_attention;   /* found when entropy over its maximum is below this */
+    double attention_rank;        /* a lower rank keeps the loss that rises by this share at most */
+    double low_rank_attention;    /* found when the effective rank over its null is below this */
     double vanishing_qk_gradient; /* found when gQ or gK over gV is below this */
     double gradient_imbalance;    /* found when norms of first and last layer are further apart */
 } rs_probe_thresholds;
@@ -35,6 +37,7 @@ typedef struct rs_probe_options {
     rs_edit edit;               /* edits of all variants */
     bool edited;                /* `edit` changes something */
     const char *variants;       /* text of --variants; NULL: the network with `edit` alone */
+    const char *ranks;          /* text of --attention-rank; NULL: none */
     const char *sweep;          /* text of --sweep; NULL: none */
     bool grad;                  /* tables gradients and gradient_ratios */
     rs_loss_request loss;       /* of those; its seed is the run's */
@@ -80,8 +83,10 @@ rs_status rs_probe(rs_result *result, const rs_network *network, const rs_inputs
 typedef struct rs_probed {
     const char *name;
     rs_measured *measured;
-    rs_relevance *relevance;          /* NULL: it was not asked for */
-    const rs_network *network;        /* with the variant's edits */
+    rs_relevance *relevance;   /* NULL: it was not asked for */
+    const rs_network *network; /* with the variant's edits */
+    const rs_edit *edit;       /* those; NULL: unknown */
+    double distance; /* of its last states from the first variant's (probe_ranks.h); NaN: unknown */
     const struct rs_map_keeper *maps; /* attention matrices that were kept, or NULL */
 } rs_probed;
 
@@ -128,10 +133,10 @@ rs_status rs_probe_figures(rs_result *result, const rs_probed *variants, size_t 
                            const rs_probe_options *options, rs_error *err);
 
 /* What its tables can have, for rs_explain. */
-extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_loss_kind,
-    rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind, rs_probe_components_kind,
-    rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind, rs_probe_gradients_kind,
-    rs_probe_gradient_ratios_kind, rs_probe_relevance_kind, rs_probe_conservation_kind,
-    rs_probe_removal_kind;
+extern const rs_table_kind rs_probe_tokens_kind, rs_probe_attention_kind, rs_probe_rollout_kind,
+    rs_probe_loss_kind, rs_probe_maps_kind, rs_probe_summary_kind, rs_probe_generate_kind,
+    rs_probe_components_kind, rs_probe_mixing_kind, rs_probe_sweep_kind, rs_probe_sweep_ends_kind,
+    rs_probe_gradients_kind, rs_probe_gradient_ratios_kind, rs_probe_relevance_kind,
+    rs_probe_conservation_kind, rs_probe_removal_kind, rs_probe_ranks_kind;
 
 #endif

@@ -96,8 +96,8 @@ static rs_status token_collapse(rs_result *result, const rs_probed *v,
     f.hint = row->layer == 0 && (exact || row->at_floor)
                  ? "no layer does this: give samples of different tokens, or look at the embedding"
              : rs_probe_is_itself(v->name)
-                 ? "run --variants dong to see which component fails; stronger skips (--lambda) or "
-                   "--center-attention may keep the tokens apart"
+                 ? "run --variants dong to see which component fails; rankscope certify names the "
+                   "skip strengths that keep the tokens apart, and of which sign"
                  : NULL;
     f.table = "summary";
     f.cases = "variants";

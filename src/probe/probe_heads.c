@@ -25,7 +25,7 @@ typedef struct head_rule {
     const char *worst;
 } head_rule;
 
-enum { SINK, UNIFORM, CONDENSED, RULES };
+enum { SINK, UNIFORM, CONDENSED, LOW_RANK, RULES };
 static const head_rule rules[RULES] = {
     [SINK] = {"attention_sink",
               RS_INFO,
@@ -61,6 +61,18 @@ static const head_rule rules[RULES] = {
          "in training, such a head has almost no gradient through its softmax: watch the scale of "
          "its logits",
          "most condensed"},
+    [LOW_RANK] =
+        {"low_rank_attention",
+         RS_INFO,
+         false,
+         false,
+         "%s: layer %d, head %d has %.3g of the effective rank that random logits of its variance "
+         "give",
+         {": %.3g", " where those give %.3g"},
+         NULL,
+         "usual in deep layers of trained models: such a head moves tokens in few directions; "
+         "columns ..._rank and ..._rank_null of table attention have them all",
+         "lowest"},
 };
 
 /* The heads that a rule names, but that a drawn network shows as well. */
@@ -115,6 +127,9 @@ static judged judge(const heads *h, const rs_attention_row *row, int rule)
     if (rule == SINK)
         return (judged){row->mean.first_token_weight, alike + t->attention_sink * (1 - alike),
                         alike, row->mean.entropy};
+    if (rule == LOW_RANK)
+        return (judged){row->mean.effective_rank / row->null.effective_rank, t->low_rank_attention,
+                        row->mean.effective_rank, row->null.effective_rank};
     double limit = rule == UNIFORM ? t->uniform_attention : t->condensed_attention;
     return (judged){row->entropy_ratio, limit, row->mean.logit_variance, row->null.logit_variance};
 }
@@ -125,8 +140,7 @@ static bool is_softmax(const heads *h, const rs_attention_row *row)
 {
     const rs_branch *mixer = rs_layer_mixer(&h->of->network->layers[row->layer]);
     if (!mixer || mixer->kind != RS_BRANCH_ATTENTION) return false;
-    const rs_attention_op *op = &mixer->attention;
-    return op->mix_identity == 0 && op->mix_softmax == 1 && op->mix_uniform == 0;
+    return !rs_attention_is_edited(&mixer->attention);
 }
 
 static rs_status check_head(heads *h, const rs_attention_row *row, int which)
@@ -135,7 +149,7 @@ static rs_status check_head(heads *h, const rs_attention_row *row, int which)
     judged j = judge(h, row, which);
     if (which == SINK && !is_softmax(h, row)) return RS_OK;
     if (!(rule->above ? j.value > j.limit : j.value < j.limit)) return RS_OK;
-    if (as_drawn(h, row, which)) {
+    if (which != LOW_RANK && as_drawn(h, row, which)) {
         count_untrained(&h->untrained, row, which);
         return RS_OK;
     }

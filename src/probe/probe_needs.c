@@ -76,6 +76,9 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     if (o->grad) add_gradients(budget, network, s, batch, shape, o);
     if (o->relevance) add_relevance(budget, network, s, batch, shape, o, context);
     if (!m->attention) return;
+    if (rs_measures_ranks(m, shape.longest))
+        rs_budget_add(budget, "rollout",
+                      rs_rollout_bytes(at_once, shape.longest, context->threads));
     rs_budget_add(budget, "measures of attention",
                   s.all_heads * (sizeof(rs_attention_row) +
                                  at_once * (sizeof(rs_attention_measures) + sizeof(double))) +

@@ -1,6 +1,7 @@
 /* probe_tables.c: tables summary, tokens, attention, loss and attention_maps. */
 #include "observe/store.h"
 #include "probe/probe.h"
+#include "probe/probe_ranks.h"
 
 #include <math.h>
 
@@ -164,6 +165,53 @@ static rs_status attention_table(rs_result *result, const rs_probed *variants, s
         for (size_t i = 0; i < variants[v].measured->n_attention; i++) {
             const attention_cells cells = {variants[v].name, variants[v].measured->attention[i]};
             if (cells.of.samples) RS_TRY(rs_table_append(table, &cells, err));
+        }
+    return RS_OK;
+}
+
+/* ---- rollout ---- */
+
+/* A row of table rollout. */
+typedef struct rollout_cells {
+    const char *variant, *form;
+    rs_rollout_row of;
+} rollout_cells;
+
+static const rs_column rollout_columns[] = {
+    {.name = "variant", RS_CELL(rollout_cells, variant)},
+    {.name = "layer",
+     RS_CELL(rollout_cells, of.layer),
+     .formula = "last layer of the product, from 0; it stands on the left"},
+    {.name = "form",
+     RS_CELL(rollout_cells, form),
+     .formula = "mean: the heads' mean matrix A of each layer; rollout: ½(A + I)"},
+    {.name = "sigma2_over_sigma1",
+     RS_CELL(rollout_cells, of.sigma_ratio),
+     .title = "σ₂/σ₁",
+     .formula =
+         "of the product, mean over the samples: 0 all tokens would be equal but for factors"},
+    {.name = "effective_rank",
+     RS_CELL(rollout_cells, of.effective_rank),
+     .formula = "exp(−Σ p ln p), p = σ/Σσ of the product, mean over the samples"},
+};
+const rs_table_kind rs_probe_rollout_kind = {"probe", "rollout", {RS_PART(rollout_columns)}};
+
+static rs_status rollout_table(rs_result *result, const rs_probed *variants, size_t n,
+                               rs_error *err)
+{
+    static const char *const forms[RS_ROLLOUT_FORMS] = {
+        [RS_ROLLOUT_MEAN] = "mean", [RS_ROLLOUT_HALF] = "rollout"};
+    rs_table *table = NULL;
+    for (size_t v = 0; v < n; v++)
+        for (size_t i = 0; i < variants[v].measured->n_rollout; i++) {
+            const rs_rollout_row *row = &variants[v].measured->rollout[i];
+            const rollout_cells cells = {variants[v].name, forms[row->form], *row};
+            if (!table)
+                RS_TRY(rs_result_add_table(result, "rollout", "Attention alone, layer upon layer",
+                                           "The product of the layers' mean matrices: what would "
+                                           "be left of the tokens if heads only mixed them",
+                                           rollout_columns, COUNT(rollout_columns), &table, err));
+            RS_TRY(rs_table_append(table, &cells, err));
         }
     return RS_OK;
 }
@@ -391,6 +439,8 @@ rs_status rs_probe_tables(rs_result *result, const rs_probed *variants, size_t n
         RS_TRY(token_table(result, variants, n, logs, err));
     }
     if (options->measure.attention) RS_TRY(attention_table(result, variants, n, err));
+    RS_TRY(rollout_table(result, variants, n, err));
+    RS_TRY(rs_probe_rank_table(result, variants, n, options, err));
     RS_TRY(rs_probe_mixing(result, variants, n, err));
     RS_TRY(loss_table(result, variants, n, err));
     return map_table(result, variants, n, err);

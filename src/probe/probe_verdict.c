@@ -1,6 +1,7 @@
 /* probe_verdict.c: do the tokens collapse? One sentence, and the rule that gives it
  * (docs/probe.md, Verdict). */
 #include "probe/probe_parts.h"
+#include "probe/probe_ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -85,6 +86,16 @@ static bool nonfinite(answer *a, const question *q)
     set(a, RS_CRITICAL, "nonfinite", (double)bad->nonfinite, 0,
         "finding nonfinite_activation names the weight; --precision f64 tells whether it is "
         "overflow");
+    return true;
+}
+
+static bool ranks(answer *a, const question *q)
+{
+    double value;
+    if (!rs_probe_rank_answer(a->text, ANSWER, &value, q->variants, q->n, q->options)) return false;
+    set(a, RS_INFO, "attention_rank", value, q->options->thresholds.attention_rank,
+        "table attention_ranks has every entry; columns ..._rank of table attention how many "
+        "directions each head has");
     return true;
 }
 
@@ -254,8 +265,9 @@ static bool collapse(answer *a, const question *q)
         q->options->thresholds.token_collapse,
         equal_from == 0 || (equal_from < 0 && row->layer == 0)
             ? "no layer does this: give samples of different tokens, or look at the embedding"
-        : compared(q) ? "stronger skips (--lambda 2) or --center-attention may keep them apart"
-                      : compare_next);
+        : compared(q)
+            ? "rankscope certify names the skip strengths that keep them apart, and of which sign"
+            : compare_next);
     return true;
 }
 
@@ -299,7 +311,7 @@ rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t 
                            const rs_probe_options *options, rs_error *err)
 {
     static bool (*const answers[])(answer *, const question *) = {
-        nonfinite, alone, among_variants, collapse, undefined, slow, healthy};
+        nonfinite, ranks, alone, among_variants, collapse, undefined, slow, healthy};
     if (!options->measure.tokens) return RS_OK;
     const rs_probed *main = &variants[rs_probe_main_variant(variants, n)];
     question q = {.variants = variants, .n = n, .main = main, .options = options};

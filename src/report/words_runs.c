@@ -70,6 +70,12 @@ static const rs_word tokens[] = {
           "times what drawn weights give",
           "in training, watch the scale of its logits"),
     PROBE(
+        "low_rank_attention", "info",
+        "a head's matrix has few directions: it takes from few keys, or from the same ones for "
+        "every query",
+        "effective_rank < 0.25 effective_rank_null (--threshold low_rank_attention=X)",
+        "usual in deep layers of trained models; --attention-rank shows which rank the loss needs"),
+    PROBE(
         "untrained_attention", "info",
         "heads that go beyond those limits and do what drawn weights do: nothing was learnt there, "
         "and nothing is wrong",

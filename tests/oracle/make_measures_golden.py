@@ -186,6 +186,19 @@ def attention(n, power, mask, window, edit, seed):
     return p, a, logits, visible, even
 
 
+def ranks(sigma, size, prefix=""):
+    """Of singular values, descending; size: what the entries' rounding is relative to."""
+    s = np.array([float(x) for x in sigma])
+    out = {prefix + "numerical_rank": (s > len(s) * 2.0**-52 * float(size)).sum()}
+    if s[0] > 0:
+        p = s / s.sum()
+        p = p[p > 0]
+        share = np.cumsum(s**2) / (s**2).sum()
+        out |= {prefix + "effective_rank": np.exp(-(p * np.log(p)).sum()), prefix + "stable_rank": (s**2).sum() / s[0]**2,
+                prefix + "energy_rank": 1 + np.argmax(share >= 0.9)}
+    return out
+
+
 def attention_case(index, case):
     n, power, mask, window, edit = case
     seed = 500 + index
@@ -198,10 +211,12 @@ def attention_case(index, case):
             for j in range(n):
                 c[i, j] = m[i, j] - sum(m[k, j] for k in range(n)) / n
         sigma = sorted(mpmath.svd_r(m, compute_uv=False), reverse=True)
+        less = sorted(mpmath.svd_r(m - mpmath.matrix(even.tolist()), compute_uv=False), reverse=True)
         spectral = max(mpmath.svd_r(c, compute_uv=False))
         eigen = sorted((abs(z) for z in (mpmath.eig(m, left=False, right=False) if n > 1 else [m[0, 0]])), reverse=True)
     else:
         sigma = scipy.linalg.svdvals(a)
+        less = scipy.linalg.svdvals(a - even)
         spectral = scipy.linalg.svdvals(centred)[0]
         eigen = sorted(np.abs(np.diag(a) if mask == "causal" else scipy.linalg.eigvals(a)), reverse=True)
     seen = visible[:, 0]
@@ -211,7 +226,7 @@ def attention_case(index, case):
         "dobrushin": max(np.abs(a[i] - a[k]).sum() for i in range(n) for k in range(n)) / 2,
         "distance_to_uniform": np.linalg.norm(a - even), "self_weight": np.trace(a) / n,
         "first_token_weight": a[seen, 0].mean(), "centred_norm_squared": spectral**2,
-    }
+    } | ranks(sigma, sigma[0]) | ranks(less, sigma[0], "centred_")
     head = {"n": n, "power": power, "mask": mask, "window": window, "edit": edit, "seed": seed}
     return head | {key: float(value) for key, value in out.items()}
 

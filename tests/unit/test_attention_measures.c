@@ -18,6 +18,7 @@
 typedef struct setting {
     bool single, causal;
     int64_t window;
+    bool ranks;
 } setting;
 
 /* Both entry points with a gap of two behind every row,
@@ -47,10 +48,11 @@ static rs_attention_measures measure(const double *a, const double *p, const dou
     rs_attention_measures out;
     rs_error err = {0};
     int64_t before = rs_memory_requests();
-    rs_status status = s.single ? rs_attention_measure_f32(&out, narrow[0], narrow[1], narrow[2], n,
-                                                           ld, s.causal, s.window, workspace, &err)
-                                : rs_attention_measure_f64(&out, wide[0], wide[1], wide[2], n, ld,
-                                                           s.causal, s.window, workspace, &err);
+    rs_status status = s.single
+                           ? rs_attention_measure_f32(&out, narrow[0], narrow[1], narrow[2], n, ld,
+                                                      s.causal, s.window, s.ranks, workspace, &err)
+                           : rs_attention_measure_f64(&out, wide[0], wide[1], wide[2], n, ld,
+                                                      s.causal, s.window, s.ranks, workspace, &err);
     if (status != RS_OK) fail_msg("%s: %s", err.where, err.what);
     assert_int_equal(rs_memory_requests(), before);
     for (int m = 0; m < 3; m++) {
@@ -133,8 +135,8 @@ static void check_golden(const json_t *item, bool single)
     int64_t n = integer_of(item, "n");
     example e = make_example(item);
     bool causal = strcmp(text_of(item, "mask"), "causal") == 0;
-    rs_attention_measures got =
-        measure(e.a, e.p, e.logits, n, (setting){single, causal, integer_of(item, "window")});
+    rs_attention_measures got = measure(
+        e.a, e.p, e.logits, n, (setting){single, causal, integer_of(item, "window"), false});
     /* What the rounding of the entries to float32 does to a norm, or to an eigenvalue of condition
      * up to 50. */
     double loose = single ? 4e-7 : 1e-13, eigen = single ? 3e-6 : 1e-9;
@@ -166,6 +168,50 @@ static void check_golden(const json_t *item, bool single)
     free(e.logits);
 }
 
+/* One more number of the golden file; null in it: NaN. */
+static void check_rank(const json_t *item, const char *name, double value, double relative)
+{
+    char what[96];
+    snprintf(what, sizeof what, "%s, n = %d, seed %d", name, (int)integer_of(item, "n"),
+             (int)integer_of(item, "seed"));
+    if (!json_object_get(item, name)) {
+        if (!isnan(value)) fail_msg("%s is %g, where it has no value", what, value);
+        return;
+    }
+    assert_near(what, value, expected_of(item, name), relative, 0);
+}
+
+/* Ranks of doubles, counted ones exactly, and σ₁ and σ₂ by the way they come then. */
+static void check_golden_ranks(const json_t *item)
+{
+    int64_t n = integer_of(item, "n");
+    example e = make_example(item);
+    bool causal = strcmp(text_of(item, "mask"), "causal") == 0;
+    setting s = {.causal = causal, .window = integer_of(item, "window")};
+    rs_attention_measures without = measure(e.a, e.p, e.logits, n, s);
+    s.ranks = true;
+    rs_attention_measures got = measure(e.a, e.p, e.logits, n, s);
+    assert_true(isnan(without.effective_rank) && isnan(without.centred_numerical_rank));
+    assert_true(got.converged);
+    assert_near("lambda2", got.lambda2, without.lambda2, 0, 0);
+    check_rank(item, "sigma1", got.sigma1, 1e-13);
+    check_rank(item, "effective_rank", got.effective_rank, 1e-10);
+    check_rank(item, "stable_rank", got.stable_rank, 1e-10);
+    check_rank(item, "energy_rank", got.energy_rank, 0);
+    check_rank(item, "numerical_rank", got.numerical_rank, 0);
+    check_rank(item, "centred_effective_rank", got.centred_effective_rank, 1e-10);
+    check_rank(item, "centred_stable_rank", got.centred_stable_rank, 1e-10);
+    check_rank(item, "centred_energy_rank", got.centred_energy_rank, 0);
+    check_rank(item, "centred_numerical_rank", got.centred_numerical_rank, 0);
+    s.single = true;
+    got = measure(e.a, e.p, e.logits, n, s);
+    check_rank(item, "effective_rank", got.effective_rank, 1e-4);
+    check_rank(item, "stable_rank", got.stable_rank, 1e-5);
+    free(e.p);
+    free(e.a);
+    free(e.logits);
+}
+
 static void agrees_with_golden(void **state)
 {
     (void)state;
@@ -175,13 +221,14 @@ static void agrees_with_golden(void **state)
     {
         check_golden(item, false);
         check_golden(item, true);
+        check_golden_ranks(item);
     }
     json_decref(cases);
 }
 
 /* ---- published vectors and closed forms ---- */
 
-/* docs/theory/attention.md, 8. */
+/* docs/theory/attention.md, 9. */
 static void published_vector(void **state)
 {
     (void)state;
@@ -511,11 +558,11 @@ static void senseless_sizes_are_refused(void **state)
     rs_attention_measures m;
     const double a[1] = {1};
     rs_error err = {0};
-    assert_int_equal(rs_attention_measure_f64(&m, a, a, NULL, 0, 1, false, 0, NULL, &err),
+    assert_int_equal(rs_attention_measure_f64(&m, a, a, NULL, 0, 1, false, 0, false, NULL, &err),
                      RS_E_INTERNAL);
-    assert_int_equal(rs_attention_measure_f64(&m, a, a, NULL, 2, 1, false, 0, NULL, &err),
+    assert_int_equal(rs_attention_measure_f64(&m, a, a, NULL, 2, 1, false, 0, false, NULL, &err),
                      RS_E_INTERNAL);
-    assert_int_equal(rs_attention_measure_f64(&m, a, a, NULL, 1, 1, false, -1, NULL, &err),
+    assert_int_equal(rs_attention_measure_f64(&m, a, a, NULL, 1, 1, false, -1, false, NULL, &err),
                      RS_E_INTERNAL);
     assert_true(err.what[0] != 0);
     assert_true(rs_attention_workspace(INT64_MAX) == SIZE_MAX);

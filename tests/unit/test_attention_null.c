@@ -49,7 +49,8 @@ static void check_mask(int64_t n, bool causal, int64_t window)
     assert_non_null(workspace);
     rs_attention_null_of(&null, n, causal, window);
     assert_int_equal(
-        rs_attention_measure_f64(&m, u, u, NULL, n, n, causal, window, workspace, &err), RS_OK);
+        rs_attention_measure_f64(&m, u, u, NULL, n, n, causal, window, false, workspace, &err),
+        RS_OK);
     assert_near(null.entropy, m.entropy, 1e-12);
     assert_near(null.dobrushin, m.dobrushin, 1e-12);
     assert_near(null.self_weight, m.self_weight, 1e-12);

@@ -149,6 +149,8 @@ enum {
     X(mixing, CLI_PROBE, "mixing", "", SHOWS, s->probe.mixing = true)                              \
     X(no_mixing, CLI_PROBE, "no-mixing", "", UNSEEN, s->probe.no_mixing = true)                    \
     X(sweep, CLI_PROBE, "sweep", "lambda=-2:2:3", SHOWS, s->probe.sweep = "lambda=-2:2:3")         \
+    X(attention_rank, CLI_PROBE, "attention-rank", "2,90%", SHOWS,                                 \
+      s->probe.attention_rank = "2,90%")                                                           \
     X(quadratic, CLI_PROBE, "quadratic", "", UNSEEN, s->probe.quadratic = true)                    \
     X(no_loss, CLI_PROBE, "no-loss", "", UNSEEN, s->probe.no_loss = true)                          \
     X(paths_no_loss, CLI_PATHS, "no-loss", "", SHOWS, s->paths.no_loss = true)                     \

@@ -109,11 +109,11 @@ static void measures_of_given_attention(void)
     rs_attention_measures m, of_centred, of_expanding, of_causal;
     void *w = malloc(rs_attention_workspace(4));
     assert_non_null(w);
-    OK(rs_attention_measure_f64(&m, a, a, NULL, 2, 2, false, 0, w, &err));
-    OK(rs_attention_measure_f64(&of_centred, centred, a, NULL, 2, 2, false, 0, w, &err));
-    OK(rs_attention_measure_f64(&of_expanding, expanding, expanding, NULL, 4, 4, false, 0, w,
+    OK(rs_attention_measure_f64(&m, a, a, NULL, 2, 2, false, 0, false, w, &err));
+    OK(rs_attention_measure_f64(&of_centred, centred, a, NULL, 2, 2, false, 0, false, w, &err));
+    OK(rs_attention_measure_f64(&of_expanding, expanding, expanding, NULL, 4, 4, false, 0, false, w,
                                 &err));
-    OK(rs_attention_measure_f64(&of_causal, causal, causal, NULL, 4, 4, true, 0, w, &err));
+    OK(rs_attention_measure_f64(&of_causal, causal, causal, NULL, 4, 4, true, 0, false, w, &err));
     free(w);
     entry_is("softmax2_sv", 0, m.sigma1);
     entry_is("softmax2_sv", 1, m.sigma2);

@@ -8,7 +8,7 @@ GOLDEN = ROOT / "tests" / "golden"
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 SEVERITY = {"info": 0, "warn": 1, "critical": 2}
 DEFAULTS = {"token_collapse": 0.1, "slow_collapse": 0.5, "attention_sink": 0.5, "uniform_attention": 0.98,
-            "condensed_attention": 0.05, "qk_low_rank": 0.5, "ov_low_rank": 0.5, "dead_head": 0.05,
+            "condensed_attention": 0.05, "low_rank_attention": 0.25, "qk_low_rank": 0.5, "ov_low_rank": 0.5, "dead_head": 0.05,
             "decay_equilibrium": 0.9}
 EPS = 1e-9
 FLOOR = {"f32": 8 * 2.0**-24, "f64": 8 * 2.0**-53}
