@@ -199,6 +199,9 @@ const cli_option cli_options[] = {
      .help = "Attention becomes (1 + W) P - W U: what differs from the average is strengthened."},
     {"temperature", "X", CLI_EDIT, RUN(edits), CLI_RUNS, "1", NULL,
      .help = "Attention logits are divided by X; above 1 attention becomes more uniform."},
+    {"ablate", "L:H[,L:H...]", CLI_EDIT, RUN(edits), CLI_PROBE | CLI_PATHS, NULL, NULL,
+     .help = "Leave head H of layer L out, both from 0: its output map W_O,h becomes 0, biases "
+             "stay. In --variants write ablate:L:H. May be repeated."},
     {"depth", "L", CLI_EDIT, RUN(edits), CLI_RUNS, "as the model has it", NULL,
      .help = "Run L layers: more than the model has repeats the stack, as in a looped model."},
     {"fusion", "concat|max|gate", CLI_EDIT, RUN(edits), CLI_PROBE, NULL, NULL,

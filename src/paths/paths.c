@@ -88,7 +88,7 @@ rs_status rs_path_measure_paths(rs_path_sample *out, const rs_paths_run *run, co
         }
     rs_free(values);
     if (status != RS_OK && err) *err = first;
-    return status;
+    return status == RS_OK ? rs_path_measure_cosines(out, run, states, n, err) : status;
 }
 
 /* ---- one sample ---- */
@@ -231,7 +231,8 @@ static rs_status open_sample(rs_paths_run *run, rs_path_sample *out, rs_error *e
     if (!out->lengths || !out->outcomes) return rs_fail_memory(err, "paths", 0);
     if (run->set) {
         out->paths = rs_calloc(lengths, sizeof *out->paths);
-        if (!out->paths) return rs_fail_memory(err, "paths", 0);
+        out->cosines = rs_calloc(lengths, sizeof *out->cosines);
+        if (!out->paths || !out->cosines) return rs_fail_memory(err, "paths", 0);
     }
     if (!run->options->by_layer) return RS_OK;
     out->injected_fro = rs_calloc(layers, 3 * sizeof(double));
@@ -246,6 +247,7 @@ static void close_sample(rs_path_sample *sample)
     rs_free(sample->lengths);
     rs_free(sample->outcomes);
     rs_free(sample->paths);
+    rs_free(sample->cosines);
     rs_free(sample->injected_fro);
 }
 

@@ -50,6 +50,7 @@ static const rs_intervention edits[] = {
     {"shaped", "0.1,0.7,0.2"},
     {"attention-rescale", "0.5"},
     {"temperature", "2"},
+    {"ablate", "0:1"},
     {"depth", "3"},
     {"fusion", "max"},
 };
@@ -133,6 +134,7 @@ enum {
     X(shaped, CLI_RUNS, "shaped", "0.1,0.7,0.2", SHOWS, set_edit(s, "shaped"))                     \
     X(rescale, CLI_RUNS, "attention-rescale", "0.5", SHOWS, set_edit(s, "attention-rescale"))      \
     X(temperature, CLI_RUNS, "temperature", "2", SHOWS, set_edit(s, "temperature"))                \
+    X(ablate, CLI_PROBE | CLI_PATHS, "ablate", "0:1", SHOWS, set_edit(s, "ablate"))                \
     X(depth, CLI_RUNS, "depth", "3", SHOWS, set_edit(s, "depth"))                                  \
     X(fusion, CLI_PROBE, "fusion", "max", SHOWS, set_edit(s, "fusion"))                            \
     X(variants, CLI_PROBE, "variants", "full,san", SHOWS, s->probe.variants = "full,san")          \
