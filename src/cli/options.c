@@ -345,6 +345,11 @@ const cli_option cli_options[] = {
      .help =
          "Also what the sources of each layer (MLP, biases, cross-attention) become at the output: "
          "table sources."},
+    {"lesions", NULL, CLI_FLAG, AT(paths.lesions), CLI_PATHS, NULL, NULL,
+     .help =
+         "Also run the model without each head, each mixer and each MLP, and without 2, 4, 8 ... "
+         "heads drawn at random (8 draws each): loss and last state, table lesions. Layers below "
+         "a lesion are not run again."},
     {"text", "FILE|-", CLI_TEXTS, AT(tokenize.texts), CLI_TOKENIZE, NULL, NULL,
      .help = "The text to tokenise; '-' is standard input. Bytes that are not UTF-8 become U+FFFD, "
              "one for each broken part. May be repeated: the tables then say in column text which "

@@ -166,7 +166,8 @@ typedef struct rs_paths_run {
     rs_path_set *set;
     rs_path_sample *samples;
     size_t n_samples;
-    rs_path_identity identity; /* the largest of each over the samples */
+    rs_path_identity identity;  /* the largest of each over the samples */
+    struct rs_lesions *lesions; /* paths_lesions.h; NULL: not asked for */
 } rs_paths_run;
 
 /* Measures all paths that were drawn, on one sample (paths.c). */

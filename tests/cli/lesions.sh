@@ -99,4 +99,97 @@ refused bad-option "L:H for each head" "$three" --tokens ids.json --ablate 0
 refused_by probe bad-option "it has no heads" "$forward/mamba" --tokens ids.json --ablate 0:0
 refused_by probe bad-option "short convolution) can be left out: it has no heads" "$forward/lfm2" --tokens ids.json --ablate 0:0
 
+# ---- --lesions: losses and residuals of transformers with those weights at 0 ----
+expect 0 "$RANKSCOPE" paths "$three" --tokens three.json --lesions --threads 2 --json l.json --csv tables --quiet
+expect 0 "$RANKSCOPE" paths "$three" --tokens three.json --lesions --threads 1 --json l1.json --quiet
+[ -s tables/lesions.csv ] || note_failure "no table lesions"
+python3 - "$golden/paths/lesions.json" <<'END2' || note_failure "the lesions are not those of transformers"
+import json, sys
+want, r = json.load(open(sys.argv[1])), json.load(open("l.json"))
+rows = r["tables"]["lesions"]
+near = lambda a, b: abs(a - b) < 1e-11 * max(1, abs(b))
+whole = want["heads"][""]
+assert rows[0]["kind"] == "none" and rows[0]["loss_rise"] == 0 and rows[0]["residual_change"] == 0
+single = {}
+for x in rows:
+    w = whole
+    if x["kind"] in ("attention", "mlp"):
+        w = want[x["kind"]][x["layer"]]
+    elif x["members"]:
+        w = want["heads"][x["members"]]
+    assert near(x["nll"], w["nll"]) and near(x["residual_ratio"], w["residual"]), (x, w)
+    assert near(x["loss_rise"], w["nll"] - whole["nll"]) and near(x["residual_change"], w["residual"] - whole["residual"])
+    members = (x["members"] or "").split()
+    assert x["heads"] == len(members)
+    if x["kind"] == "head":
+        assert members == ["%d:%d" % (x["layer"], x["head"])]
+        single[members[0]] = x["loss_rise"]
+for x in rows:
+    if x["kind"] in ("attention", "heads"):
+        assert near(x["single_rises"], sum(single[m] for m in x["members"].split())), x
+    else:
+        assert x["single_rises"] is None
+kinds = [x["kind"] for x in rows]
+assert [kinds.count(k) for k in ("none", "head", "attention", "mlp", "heads")] == [1, 6, 3, 3, 17]
+sets = [x for x in rows if x["kind"] == "heads"]
+assert [x["heads"] for x in sets] == [2] * 8 + [4] * 8 + [6]
+assert all(len(set(x["members"].split())) == x["heads"] for x in sets)
+# Layers below a lesion are not run again: (L + 1) / 2 of L layers on average.
+layers = r["lesion_layers"]
+assert layers["single_run"] * 2 * 3 == layers["single_whole_passes"] * 4, layers
+assert layers["run"] < layers["whole_passes"]
+best = max(single, key=single.get)
+found = [f for f in r["findings"] if f["code"] == "lesion_heads"][0]
+assert "%d:%d" % (found["layer"], found["head"]) == best and best in found["message"], found
+assert rows == json.load(open("l1.json"))["tables"]["lesions"], "threads change the lesions"
+END2
+# A lesion is the whole pass of a checkpoint without those weights, bit for bit; and that of --ablate.
+python3 cut.py "$three" cut_one transformer.h.1.attn.c_proj.weight rows 4 4
+expect 0 "$RANKSCOPE" paths cut_one --tokens three.json --lesions --json b.json --quiet
+expect 0 "$RANKSCOPE" paths "$three" --tokens three.json --ablate 1:1 --lesions --json a.json --quiet
+python3 - <<'END2' || note_failure "a lesion is not the pass of the edited checkpoint"
+import json
+lesion = [x for x in json.load(open("l.json"))["tables"]["lesions"] if x["kind"] == "head" and x["members"] == "1:1"][0]
+a, b = (json.load(open(f))["tables"]["lesions"] for f in ("a.json", "b.json"))
+assert a == b
+for key in ("nll", "residual_ratio"):
+    assert lesion[key] == b[0][key], (key, lesion[key], b[0][key])
+END2
+# Without a loss its columns are null, and a finding says why.
+why() { # TEXT ARGUMENTS...
+    text=$1
+    shift
+    expect 0 "$RANKSCOPE" paths "$@" --lesions --json w.json --quiet
+    says w.json "$text"
+    python3 - <<'END2' || note_failure "a loss without a head"
+import json
+rows = json.load(open("w.json"))["tables"]["lesions"]
+assert all(x["nll"] is x["loss_rise"] is x["single_rises"] is None for x in rows)
+assert all(x["state_rel_error"] is not None for x in rows)
+END2
+}
+why "does not predict the next token" "$forward/bert" --tokens ids.json
+why "--no-loss leaves the head out" "$three" --tokens three.json --no-loss
+echo '[[7]]' >single.json
+why "no sample has a next token" "$three" --tokens single.json
+says w.json "no single head (layer:head) moves"
+# One layer, one head; mixers without heads; a network whose branches are all off.
+echo '{"depth": 1, "d_model": 8, "heads": 1, "seq_len": 4}' >little.json
+why "no output head" little.json --init default --random 1
+says w.json '"lesion_heads"'
+expect 0 "$RANKSCOPE" paths "$forward/mamba" --tokens ids.json --lesions --json w.json --quiet
+says w.json "no head was left out: "
+says w.json "it has no heads"
+for family in qwen3_next xlnet gemma2 gpt_neox bert_cross; do
+    [ $family = bert_cross ] && continue
+    expect 0 "$RANKSCOPE" paths "$forward/$family" --tokens ids.json --lesions --json w.json --quiet
+done
+# Huge states have a residual; with a skip of 1e300 what overflows is null and said.
+expect 0 "$RANKSCOPE" paths little.json --init default --random 2 --no-norm --lambda 1e150 --lesions --json w.json --quiet
+python3 - <<'END2' || note_failure "huge states have no residual"
+import json
+assert all(0 < x["residual_ratio"] <= 1 for x in json.load(open("w.json"))["tables"]["lesions"])
+END2
+refused bad-option "runs other networks" "$three" --tokens three.json --semantics code --lesions
+
 finish

@@ -154,6 +154,7 @@ enum {
     X(quadratic, CLI_PROBE, "quadratic", "", UNSEEN, s->probe.quadratic = true)                    \
     X(no_loss, CLI_PROBE, "no-loss", "", UNSEEN, s->probe.no_loss = true)                          \
     X(paths_no_loss, CLI_PATHS, "no-loss", "", SHOWS, s->paths.no_loss = true)                     \
+    X(lesions, CLI_PATHS, "lesions", "", SHOWS, s->paths.lesions = true)                           \
     X(scan, CLI_PROBE, "scan", "", SHOWS, s->probe.scan = true)                                    \
     X(certify, CLI_PROBE, "certify", "", SHOWS, s->probe.certify = true)                           \
     X(probe_rigorous, CLI_PROBE, "rigorous", "", SHOWS, s->probe.rigorous = true)                  \
