@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "network/op_traits.h"
+#include "report/figures.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -154,6 +155,31 @@ static rs_status write_table(const rs_paths_run *run, rs_error *err)
                               err);
 }
 
+/* Single heads, layers against heads. */
+static rs_status draw_map(const rs_paths_run *run, rs_error *err)
+{
+    static const rs_figure_field measures[] = {{"residual_change", "change of the residual"},
+                                               {"loss_rise", "rise of the loss"},
+                                               {"state_rel_error", "error of the state"}};
+    static const char *const keys[] = {"layer", "head"};
+    int32_t most = 0;
+    for (size_t i = 0; i < run->lesions->n_heads; i++)
+        if (run->lesions->heads[i].head > most) most = run->lesions->heads[i].head;
+    rs_heatmap map = {.table = "lesions",
+                      .x = {"head", "head"},
+                      .y = {"layer", "layer"},
+                      .measures = measures,
+                      .n_measures = COUNT(measures),
+                      .keys = {keys, COUNT(keys)},
+                      .n_x = (size_t)most + 1,
+                      .n_y = (size_t)run->network->n_layers};
+    if (run->lesions->n_heads == 0) return RS_OK;
+    return rs_result_add_figure(run->result, "lesions", "Which heads the model needs",
+                                "One cell a head that is left out alone; choose the measure. Where "
+                                "the residual falls without it, the head held the tokens apart.",
+                                rs_figure_heatmap(&map), err);
+}
+
 /* ---- words ---- */
 
 static rs_status tell(const rs_paths_run *run, rs_severity severity, const char *code, double value,
@@ -300,6 +326,7 @@ rs_status rs_lesions_tell(const rs_paths_run *run, rs_error *err)
 {
     RS_TRY(write_table(run, err));
     if (run->n_samples == 0) return RS_OK;
+    RS_TRY(draw_map(run, err));
     RS_TRY(tell_infinite(run, err));
     if (run->lesions->n_heads > 0)
         RS_TRY(tell_heads(run, err));

@@ -135,6 +135,8 @@ sets = [x for x in rows if x["kind"] == "heads"]
 assert [x["heads"] for x in sets] == [2] * 8 + [4] * 8 + [6]
 assert all(len(set(x["members"].split())) == x["heads"] for x in sets)
 # Layers below a lesion are not run again: (L + 1) / 2 of L layers on average.
+cells = r["figures"]["lesions"]["data"]["values"]
+assert sorted((c["layer"], c["head"]) for c in cells) == [(l, h) for l in range(3) for h in range(2)]
 layers = r["lesion_layers"]
 assert layers["single_run"] * 2 * 3 == layers["single_whole_passes"] * 4, layers
 assert layers["run"] < layers["whole_passes"]
@@ -180,11 +182,22 @@ says w.json '"lesion_heads"'
 expect 0 "$RANKSCOPE" paths "$forward/mamba" --tokens ids.json --lesions --json w.json --quiet
 says w.json "no head was left out: "
 says w.json "it has no heads"
-for family in qwen3_next xlnet gemma2 gpt_neox bert_cross; do
-    [ $family = bert_cross ] && continue
+for family in qwen3_next xlnet gemma2 gpt_neox; do
     expect 0 "$RANKSCOPE" paths "$forward/$family" --tokens ids.json --lesions --json w.json --quiet
 done
-# Huge states have a residual; with a skip of 1e300 what overflows is null and said.
+# More paths than an int64 counts; cross-attention beside the mixer.
+echo '{"depth": 70, "d_model": 4, "heads": 2, "d_head": 2, "norm": "pre"}' >deep.json
+expect 0 "$RANKSCOPE" paths deep.json --init default --random 1 --seq-len 2 --paths 2 --lesions --json w.json --quiet
+says w.json '"count":null'
+python3 - <<'END2'
+import struct
+head = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3, 15), }".ljust(117) + chr(10)
+numbers = [((7 * i) % 19 - 9) / 9 for i in range(90)]
+open("memory.npy", "wb").write(b"\x93NUMPY" + bytes([1, 0]) + struct.pack("<H", len(head)) + head.encode() + struct.pack("<90d", *numbers))
+END2
+expect 0 "$RANKSCOPE" paths "$forward/bert_cross" --tokens ids.json --encoder-states memory.npy --lesions --json w.json --quiet
+says w.json '"kind":"cross_attention"'
+# Huge states have a residual.
 expect 0 "$RANKSCOPE" paths little.json --init default --random 2 --no-norm --lambda 1e150 --lesions --json w.json --quiet
 python3 - <<'END2' || note_failure "huge states have no residual"
 import json
