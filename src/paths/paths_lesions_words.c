@@ -280,8 +280,8 @@ static rs_status tell_sets(const rs_paths_run *run, rs_error *err)
     if (n == 0 || isnan(rise) || isnan(singles)) return RS_OK;
     rise /= (double)n, singles /= (double)n;
     snprintf(message, sizeof message,
-             "%zu of %zu heads left out together raise the loss by %.3g (mean of %zu draw%s); what "
-             "each of them costs alone adds up to %.3g",
+             "%zu of %zu heads left out together move the loss by %+.3g (mean of %zu draw%s); what "
+             "each of them does alone adds up to %+.3g",
              size, all->n_heads, rise, n, n == 1 ? "" : "s", singles);
     return tell(run, RS_INFO, "lesion_sets", rise, NULL, message, NULL, err);
 }
