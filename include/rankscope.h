@@ -593,6 +593,7 @@ typedef struct rs_paths_settings {
     rs_path_semantics semantics;
     bool sources; /* table `sources`, by layer, is written */
     bool no_loss; /* truncated models are not put through the head */
+    bool lesions; /* table `lesions`, of the model without each of its parts, is written */
 } rs_paths_settings;
 
 /* The caller still sets the inputs. */

@@ -29,6 +29,7 @@ static rs_status options_of(rs_paths_options *o, const rs_paths_settings *s, rs_
     o->semantics = s->semantics;
     o->by_layer = s->sources;
     o->no_logits = s->no_loss;
+    o->lesions = s->lesions;
     return rs_edit_of(&o->edit, NULL, &s->run, s->variant, arena, err);
 }
 

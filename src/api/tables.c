@@ -60,6 +60,7 @@ static const struct {
               {&rs_paths_truncated_kind, NULL},
               {&rs_paths_paths_kind, NULL},
               {&rs_paths_sources_kind, NULL},
+              {&rs_paths_lesions_kind, NULL},
               {&rs_paths_combined_kind, NULL},
               {&rs_paths_texts_kind, NULL},
               {&rs_train_log_kind, NULL},

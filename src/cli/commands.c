@@ -210,12 +210,14 @@ const cli_command cli_commands[] = {
      "PATH is a Hugging Face directory, one .safetensors file beside its config.json, or a .gguf "
      "file; with --init also a config.json or an architecture file.\n"
      "Tables: summary, lengths (what each length adds), truncated (the model with short paths "
-     "alone: loss and agreement), paths (single paths), sources (--sources), combined (--semantics "
-     "code), texts (of several --text).",
+     "alone: loss and agreement), paths (single paths), sources (--sources), lesions (--lesions), "
+     "combined "
+     "(--semantics code), texts (of several --text).",
      "rankscope paths ~/models/minilm --text page.txt --samples 4 # which path lengths matter?\n"
      "rankscope paths model.gguf --text page.txt --samples 1 --table truncated # loss against "
      "length\n"
      "rankscope paths . --tokens ids.npy --max-length 6 --paths 100 --csv out # error bars\n"
+     "rankscope paths . --text page.txt --lesions --table lesions # which head matters?\n"
      "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
      init_paths, ask_paths},
     {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",

@@ -207,6 +207,9 @@ const cli_option cli_options[] = {
      .help = "Attention becomes (1 + W) P - W U: what differs from the average is strengthened."},
     {"temperature", "X", CLI_EDIT, RUN(edits), CLI_RUNS, "1", NULL,
      .help = "Attention logits are divided by X; above 1 attention becomes more uniform."},
+    {"ablate", "L:H[,L:H...]", CLI_EDIT, RUN(edits), CLI_PROBE | CLI_PATHS, NULL, NULL,
+     .help = "Leave head H of layer L out, both from 0: its output map W_O,h becomes 0, biases "
+             "stay. In --variants write ablate:L:H. May be repeated."},
     {"depth", "L", CLI_EDIT, RUN(edits), CLI_RUNS, "as the model has it", NULL,
      .help = "Run L layers: more than the model has repeats the stack, as in a looped model."},
     {"fusion", "concat|max|gate", CLI_EDIT, RUN(edits), CLI_PROBE, NULL, NULL,
@@ -352,6 +355,11 @@ const cli_option cli_options[] = {
      .help =
          "Also what the sources of each layer (MLP, biases, cross-attention) become at the output: "
          "table sources."},
+    {"lesions", NULL, CLI_FLAG, AT(paths.lesions), CLI_PATHS, NULL, NULL,
+     .help =
+         "Also run the model without each head, each mixer and each MLP, and without 2, 4, 8 ... "
+         "heads drawn at random (8 draws each): loss and last state, table lesions. Layers below "
+         "a lesion are not run again."},
     {"text", "FILE|-", CLI_TEXTS, AT(tokenize.texts), CLI_TOKENIZE, NULL, NULL,
      .help = "The text to tokenise; '-' is standard input. Bytes that are not UTF-8 become U+FFFD, "
              "one for each broken part. May be repeated: the tables then say in column text which "

@@ -1,5 +1,5 @@
 /* edit.c: interventions by name, as the command line spells them. */
-#include "network/edit.h"
+#include "network/edit_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -225,6 +225,21 @@ static rs_status set_placement(rs_edit *edit, const char *value, size_t offset, 
     return RS_OK;
 }
 
+static rs_status set_ablate(rs_edit *edit, const char *value, size_t offset, const char *where,
+                            rs_error *err)
+{
+    (void)offset;
+    size_t n = 0;
+    RS_TRY(rs_ablation_check(value, where, err));
+    while (n < RS_ABLATIONS && edit->ablate[n])
+        n++;
+    if (n == RS_ABLATIONS)
+        return rs_fail(err, RS_E_BAD_OPTION, where, "put the heads into one list, L:H,L:H",
+                       "it is given more than %d times", (int)RS_ABLATIONS);
+    edit->ablate[n] = value;
+    return RS_OK;
+}
+
 /* ---- the table of options ---- */
 
 typedef struct option_row {
@@ -258,6 +273,7 @@ static const option_row option_rows[] = {
     {"temperature", set_temperature, 0, true},
     {"lambda", set_lambda, 0, true},
     {"residual-scale", set_residual, 0, true},
+    {"ablate", set_ablate, 0, true},
     {"depth", set_depth, 0, true},
     {"fusion", set_fusion, 0, true},
 };

@@ -14,6 +14,8 @@ typedef enum rs_placement {
     RS_PLACEMENT_POST /* behind the sum: X <- norm(skip X + op(X)) */
 } rs_placement;
 
+enum { RS_ABLATIONS = 8 }; /* lists of heads that an edit takes in */
+
 /* What to change. Made by rs_edit_init (nothing), rs_edit_option and rs_edit_named. */
 typedef struct rs_edit {
     bool no_skip;       /* the skip λ of every branch becomes 0 */
@@ -36,8 +38,10 @@ typedef struct rs_edit {
     int64_t attention_rank;                        /* most rank of P; 0: as it is */
     double attention_energy; /* or the share of Σσ² that it keeps; 0: as it is */
     bool dong2021_code; /* ALBERT's MLP becomes what the released code leaves: LN(gelu(a) + a) */
-    int32_t depth;      /* number of layers: more repeat the stack, fewer cut it; 0: as it is */
-    rs_fusion fusion;   /* read-out over all states in the place of the network's; NONE: as it is */
+    const char *ablate[RS_ABLATIONS]; /* "L:H,L:H..." heads whose output is left out, biases stay;
+                                         a colon may stand for a comma. The first NULL ends them */
+    int32_t depth;    /* number of layers: more repeat the stack, fewer cut it; 0: as it is */
+    rs_fusion fusion; /* read-out over all states in the place of the network's; NONE: as it is */
 } rs_edit;
 
 void rs_edit_init(rs_edit *edit);
@@ -45,8 +49,9 @@ void rs_edit_init(rs_edit *edit);
 /* Takes in one option of the command line, without dashes: name and value (NULL for a flag):
  * "no-skip", "lambda" "mixer:0.5,0.9", "residual-scale" "1/sqrt(L)", "center-attention",
  * "remove-gap", "uniform-attention", "shaped" "A,B,C", "attention-rescale" "W" ((1+w)P - wC),
- * "attention-rank" "16" or "90%", "temperature" "2", "depth" "24", "no-mlp", "no-mlp-branch", "no-norm", "no-mask", "no-gate",
- * "no-inner-norm", "norm-placement" "pre" or "post", "fusion" "max". Text is borrowed. An unknown
+ * "attention-rank" "16" or "90%", "temperature" "2", "depth" "24", "no-mlp", "no-mlp-branch",
+ * "no-norm", "no-mask", "no-gate", "no-inner-norm", "norm-placement" "pre" or "post", "ablate"
+ * "0:3,1:2", "fusion" "max". Text is borrowed. An unknown
  * name is refused with the nearest known one. */
 rs_status rs_edit_option(rs_edit *edit, const char *name, const char *value, rs_error *err);
 bool rs_edit_cuts_attention(const rs_edit *edit); /* whether "attention-rank" was given */
@@ -75,5 +80,14 @@ rs_status rs_variants_parse(rs_variant **out, size_t *n, const char *text, const
  * λ list of the wrong length, no-gate without gates are errors). Adds what a user should know to
  * notes. */
 rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err);
+
+/* How many heads of a branch can be left out one by one, numbered as its mixing matrices are; 0:
+ * none, and *why (may be NULL) says why. */
+int32_t rs_branch_ablatable(const rs_branch *branch, const char **why);
+/* Leaves the heads [n] of a branch out, as rs_branch_ablatable numbers them: their part of the
+ * output map (W_O,h; of values, and their bias, where heads have no output map) becomes 0, as a copy
+ * in the arena. Every other number stays, biases of the output too. where: for messages. */
+rs_status rs_branch_ablate(rs_branch *branch, const int32_t *heads, size_t n, rs_arena *arena,
+                           const char *where, rs_error *err);
 
 #endif

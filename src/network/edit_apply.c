@@ -298,5 +298,6 @@ rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err)
     RS_TRY(rs_edit_mixers(&e));
     RS_TRY(edit_mlps(&e));
     RS_TRY(drop_norms(&e));
+    RS_TRY(rs_edit_ablate(&e));
     return rs_edit_placement(&e);
 }

@@ -16,6 +16,10 @@ rs_status rs_edition_refuse(const rs_edition *e, const char *option, const char 
 /* Tells a user something about the edited network. */
 rs_status rs_edition_note(const rs_edition *e, const char *code, const char *message);
 
+/* edit_ablate.c: lists of heads, as they are spelled and as they are left out. */
+rs_status rs_ablation_check(const char *text, const char *where, rs_error *err);
+rs_status rs_edit_ablate(const rs_edition *e);
+
 /* edit_mixers.c: gates and norms inside of mixers, and where the norms of blocks stand. */
 rs_status rs_edit_mixers(const rs_edition *e);
 rs_status rs_edit_placement(const rs_edition *e);

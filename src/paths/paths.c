@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "linalg/vector.h"
 #include "observe/measure.h"
-#include "paths/paths_parts.h"
+#include "paths/paths_lesions.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ rs_status rs_path_measure_paths(rs_path_sample *out, const rs_paths_run *run, co
         }
     rs_free(values);
     if (status != RS_OK && err) *err = first;
-    return status;
+    return status == RS_OK ? rs_path_measure_cosines(out, run, states, n, err) : status;
 }
 
 /* ---- one sample ---- */
@@ -231,7 +231,8 @@ static rs_status open_sample(rs_paths_run *run, rs_path_sample *out, rs_error *e
     if (!out->lengths || !out->outcomes) return rs_fail_memory(err, "paths", 0);
     if (run->set) {
         out->paths = rs_calloc(lengths, sizeof *out->paths);
-        if (!out->paths) return rs_fail_memory(err, "paths", 0);
+        out->cosines = rs_calloc(lengths, sizeof *out->cosines);
+        if (!out->paths || !out->cosines) return rs_fail_memory(err, "paths", 0);
     }
     if (!run->options->by_layer) return RS_OK;
     out->injected_fro = rs_calloc(layers, 3 * sizeof(double));
@@ -246,6 +247,7 @@ static void close_sample(rs_path_sample *sample)
     rs_free(sample->lengths);
     rs_free(sample->outcomes);
     rs_free(sample->paths);
+    rs_free(sample->cosines);
     rs_free(sample->injected_fro);
 }
 
@@ -298,6 +300,7 @@ static rs_status run_sample(rs_paths_run *run, rs_input_batch *batch, int64_t s,
     RS_TRY(status);
     if (code) return RS_OK;
     RS_TRY(check_identity(run, sample, err));
+    if (run->lesions) RS_TRY(rs_lesions_sample(run, &batch->batch, err));
     keep_largest(&run->identity, &sample->identity);
     return RS_OK;
 }
@@ -317,13 +320,13 @@ static rs_status run_samples(rs_paths_run *run, rs_error *err)
 
 /* How much decoded weight to keep. A sample takes each weight two or three times: for a few of them
  * a fresh page for every number costs more than decoding it again. A head is taken by every
- * truncated model, a slice of the code's semantics by every path. */
+ * truncated model, a slice of the code's semantics by every path; lesions take all of it again and again. */
 static uint64_t weights_to_keep(const rs_paths_run *run)
 {
     enum { FEW_SAMPLES = 3 };
     bool head = !run->options->no_logits && run->network->head.decoder.weight;
     bool few = run->inputs->samples <= FEW_SAMPLES && run->options->semantics != RS_PATHS_CODE;
-    return few && !head ? 0 : rs_weight_limit(run->context);
+    return few && !head && !run->lesions ? 0 : rs_weight_limit(run->context);
 }
 
 static rs_status prepare_run(rs_paths_run *run, rs_error *err)
@@ -337,6 +340,10 @@ static rs_status prepare_run(rs_paths_run *run, rs_error *err)
     if (code && o->by_layer)
         return rs_fail(err, RS_E_BAD_OPTION, "--sources", "leave it out",
                        "--semantics code leaves MLPs and their sources out");
+    if (code && o->lesions)
+        return rs_fail(err, RS_E_BAD_OPTION, "--lesions", "leave one of the two out",
+                       "--semantics code runs other networks than the model");
+    if (o->lesions) RS_TRY(rs_lesions_list(&run->lesions, run->network, run->context->seed, err));
     if (o->paths > 0)
         RS_TRY(rs_path_set_draw(&run->set, run->plan, o->paths, run->context->seed, err));
     RS_TRY(rs_weights_open(&run->weights, RS_PRECISION_F64, weights_to_keep(run), err));
@@ -393,6 +400,7 @@ static rs_status run_all(rs_paths_run *run, rs_error *err)
     RS_TRY(rs_paths_tables(run, err));
     RS_TRY(rs_input_texts_table(run->result, run->inputs, err));
     RS_TRY(rs_paths_words(run, err));
+    if (run->lesions) RS_TRY(rs_lesions_tell(run, err));
     RS_TRY(add_notes(run, err));
     return rs_paths_figures(run, err);
 }
@@ -414,6 +422,7 @@ rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs
     rs_free(run.samples);
     rs_path_set_close(run.set);
     rs_path_plan_close(run.plan);
+    rs_lesions_close(run.lesions);
     rs_weights_close(run.weights);
     rs_network_close(edited);
     return status;

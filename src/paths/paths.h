@@ -69,6 +69,7 @@ typedef struct rs_path_set {
     int32_t *length;  /* [n] lengths, ascending */
     size_t *first;    /* [longest+2] paths of length k are first[k] .. first[k+1]-1 */
     bool *exhaustive; /* [longest+1] the paths of this length are all that there are */
+    int64_t *copies;  /* [n] how often each path is among those of its length: at least 1 */
 } rs_path_set;
 
 /* Draws `each` paths of every length uniformly (with replacement), or all where there are no more.
@@ -146,13 +147,14 @@ typedef struct rs_paths_options {
     int64_t paths;      /* single paths drawn for each length; 0: none */
     rs_path_semantics semantics;
     bool by_layer;  /* table sources is written */
+    bool lesions;   /* table lesions is written */
     bool no_logits; /* truncated models are not put through the head */
 } rs_paths_options;
 void rs_paths_defaults(rs_paths_options *options);
 /* paths_needs.c: adds up the memory of a run with these options. */
 rs_run_need rs_paths_need;
 
-/* Writes tables summary, lengths, paths, truncated (theorem), sources (by_layer), combined (code);
+/* Writes tables summary, lengths, paths, truncated (theorem), sources (by_layer), lesions, combined (code);
  * RS_E_INTERNAL when the identity fails. */
 rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_paths_options *options, const rs_context *context, rs_error *err);
@@ -172,6 +174,6 @@ rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_path
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_paths_summary_kind, rs_paths_lengths_kind, rs_paths_paths_kind,
-    rs_paths_truncated_kind, rs_paths_combined_kind, rs_paths_sources_kind;
+    rs_paths_truncated_kind, rs_paths_combined_kind, rs_paths_sources_kind, rs_paths_lesions_kind;
 
 #endif

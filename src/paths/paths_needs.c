@@ -16,6 +16,7 @@ void rs_paths_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     /* Each row but the model's own is compared with it: its logits and their softmax. */
     if (!o->no_logits) rs_need_logits(budget, network, n * (lengths + 1), 2, RS_PRECISION_F64);
     if (o->semantics == RS_PATHS_CODE) return;
+    if (o->lesions) rs_budget_add(budget, "states of lesions", (s.layers + 1 + 2 * 9) * state);
     rs_budget_add(budget, "sums over paths",
                   (2 * (lengths + 1) + 1) * state + (o->by_layer ? s.layers * state : 0));
 }

@@ -135,12 +135,20 @@ enum {
     RS_PATH_MEASURES = 4
 }; /* contribution_fro residual_ratio rank1_distance rank1_distance_1inf */
 
+/* The Frobenius cosines of pairs of different sampled paths of a length; NaN: there is no pair. */
+typedef struct rs_path_cosine {
+    double mean, error; /* error: the mean's standard error, by the jackknife over paths */
+    double null;        /* what chance makes of the mean, as a root mean square: of as many pairs of
+                    independent Gaussian n×d matrices it is 0 ± 1/sqrt(n d pairs) */
+} rs_path_cosine;
+
 /* What one sample gave. */
 typedef struct rs_path_sample {
     int64_t sample, tokens;
     rs_path_identity identity;
     rs_path_length *lengths;                   /* [longest+1] */
     rs_path_spread (*paths)[RS_PATH_MEASURES]; /* [longest+1]; or NULL */
+    rs_path_cosine *cosines;                   /* [longest+1]; or NULL */
     rs_path_outcome *outcomes;                 /* [longest+2] the network's own state, then lengths
                                                   0 .. k for each k */
     double *injected_fro, *injected_projection, *injection_fro; /* [n_layers]; or NULL */
@@ -158,12 +166,16 @@ typedef struct rs_paths_run {
     rs_path_set *set;
     rs_path_sample *samples;
     size_t n_samples;
-    rs_path_identity identity; /* the largest of each over the samples */
+    rs_path_identity identity;  /* the largest of each over the samples */
+    struct rs_lesions *lesions; /* paths_lesions.h; NULL: not asked for */
 } rs_paths_run;
 
 /* Measures all paths that were drawn, on one sample (paths.c). */
 rs_status rs_path_measure_paths(rs_path_sample *out, const rs_paths_run *run, const double *states,
                                 const double *products, int64_t n, rs_error *err);
+/* Compares all paths of each length with each other (paths_cosine.c). */
+rs_status rs_path_measure_cosines(rs_path_sample *out, const rs_paths_run *run,
+                                  const double *states, int64_t n, rs_error *err);
 /* Runs one sample by the published code's semantics (paths_code.c). */
 rs_status rs_paths_code_sample(rs_paths_run *run, rs_path_sample *out, const rs_batch *batch,
                                rs_error *err);

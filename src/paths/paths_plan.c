@@ -5,6 +5,7 @@
 #include "base/random.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { STREAM_PATHS = 0x9a7 };
@@ -161,6 +162,42 @@ static void unrank_path(int32_t *choice, const rs_path_plan *plan, int32_t lengt
     }
 }
 
+/* A path and its place among those that were drawn. */
+typedef struct drawn_path {
+    const int32_t *choice;
+    size_t bytes, at;
+} drawn_path;
+
+static int by_choice(const void *a, const void *b)
+{
+    const drawn_path *x = a, *y = b;
+    return memcmp(x->choice, y->choice, x->bytes);
+}
+
+/* Counts how often each path of a length was drawn. */
+static rs_status count_copies(rs_path_set *set, const rs_path_plan *plan, int32_t length,
+                              rs_error *err)
+{
+    size_t from = set->first[length], n = set->first[length + 1] - from;
+    size_t hops = (size_t)plan->n_hops;
+    for (size_t i = 0; i < n; i++)
+        set->copies[from + i] = 1;
+    if (set->exhaustive[length] || n < 2) return RS_OK;
+    drawn_path *drawn = rs_malloc(n, sizeof *drawn);
+    if (!drawn) return rs_fail_memory(err, "sampled paths", n * sizeof *drawn);
+    for (size_t i = 0; i < n; i++)
+        drawn[i] = (drawn_path){set->choice + (from + i) * hops, hops * sizeof *set->choice, i};
+    qsort(drawn, n, sizeof *drawn, by_choice);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && by_choice(&drawn[i], &drawn[end]) == 0;)
+            end++;
+        for (size_t j = i; j < end; j++)
+            set->copies[from + drawn[j].at] = (int64_t)(end - i);
+    }
+    rs_free(drawn);
+    return RS_OK;
+}
+
 static size_t wanted(const rs_path_plan *plan, int32_t length, int64_t each)
 {
     int64_t count = plan->count[length];
@@ -179,7 +216,8 @@ static rs_status draw_set(rs_path_set *set, const rs_path_plan *plan, int64_t ea
     set->length = rs_calloc(set->n, sizeof *set->length);
     set->first = rs_calloc((size_t)plan->longest + 2, sizeof *set->first);
     set->exhaustive = rs_calloc((size_t)plan->longest + 1, sizeof *set->exhaustive);
-    if (!set->choice || !set->length || !set->first || !set->exhaustive)
+    set->copies = rs_calloc(set->n, sizeof *set->copies);
+    if (!set->choice || !set->length || !set->first || !set->exhaustive || !set->copies)
         return rs_fail_memory(err, "sampled paths", cells * sizeof *set->choice);
     size_t at = 0;
     for (int32_t k = 0; k <= plan->longest; k++) {
@@ -197,6 +235,8 @@ static rs_status draw_set(rs_path_set *set, const rs_path_plan *plan, int64_t ea
         }
     }
     set->first[plan->longest + 1] = at;
+    for (int32_t k = 0; k <= plan->longest; k++)
+        RS_TRY(count_copies(set, plan, k, err));
     return RS_OK;
 }
 
@@ -221,5 +261,6 @@ void rs_path_set_close(rs_path_set *set)
     rs_free(set->length);
     rs_free(set->first);
     rs_free(set->exhaustive);
+    rs_free(set->copies);
     rs_free(set);
 }

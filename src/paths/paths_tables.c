@@ -214,6 +214,7 @@ typedef struct path_cells {
     int32_t length;
     bool exhaustive;
     rs_path_spread spread[RS_PATH_MEASURES];
+    rs_path_cosine cosine;
 } path_cells;
 
 #define SPREAD(measure, name, title, formula)                                                      \
@@ -239,6 +240,15 @@ static const rs_column path_columns[] = {
     SPREAD(2, "rank1_distance", "rank-1 distance", "|P - best rank one|_F / |P|_F, P = P_path"),
     SPREAD(3, "rank1_distance_1inf", "rank-1 distance, composite norm",
            "|P - SVD_1(P)| / |P| in sqrt(|.|_1 |.|_inf)"),
+    RS_COLUMN(path_cells, cosine.mean, "cosine", "cosine", NULL,
+              "<Y, Z> / (|Y|_F |Z|_F), mean over the pairs of different paths; null without a pair",
+              "measured"),
+    RS_COLUMN(path_cells, cosine.error, "cosine_se", "cosine (standard error)", NULL,
+              "by the jackknife over paths; 0 where every path was taken", "measured"),
+    RS_COLUMN(path_cells, cosine.null, "cosine_null", "cosine (null)", NULL,
+              "1/sqrt(n d pairs): of as many pairs of independent Gaussian matrices the mean "
+              "cosine is 0 +- this",
+              "predicted"),
 };
 const rs_table_kind rs_paths_paths_kind = {"paths", "paths", {RS_PART(path_columns)}};
 
@@ -251,7 +261,7 @@ static rs_status sampled(const rs_paths_run *run, rs_error *err)
                                "itself.",
                                path_columns, COUNT(path_columns), &table, err));
     rs_table_show_first(table, "sample,length,paths,contribution_fro,residual_ratio,rank1_distance,"
-                               "rank1_distance_se");
+                               "cosine,cosine_null");
     for (size_t i = 0; i < run->n_samples; i++)
         for (int32_t k = 0; k <= run->plan->longest; k++) {
             path_cells cells = {.sample = run->samples[i].sample,
@@ -259,6 +269,7 @@ static rs_status sampled(const rs_paths_run *run, rs_error *err)
                                 .paths = (int64_t)(run->set->first[k + 1] - run->set->first[k]),
                                 .exhaustive = run->set->exhaustive[k]};
             memcpy(cells.spread, run->samples[i].paths[k], sizeof cells.spread);
+            cells.cosine = run->samples[i].cosines[k];
             RS_TRY(rs_table_append(table, &cells, err));
         }
     return RS_OK;

@@ -72,6 +72,18 @@ static const rs_word paths[] = {
           "the terms are much larger than their sum: numbers relative to it have lost as many "
           "digits",
           "terms more than 10⁸ times the output", NULL),
+    PATHS("lesion_heads", "info",
+          "--lesions: the heads without which the last state's relative residual moves most, and "
+          "without which the loss rises most",
+          "the model has a head that can be left out", NULL),
+    PATHS("lesion_sets", "info",
+          "--lesions: what heads left out together cost against the sum of what each costs alone: "
+          "as much where paths work independently",
+          "there is a loss, and there are two heads", NULL),
+    PATHS("lesion_no_loss", "info", "--lesions: why lesions have no loss", NULL, NULL),
+    PATHS("lesion_no_heads", "info", "--lesions: why no head was left out", NULL, NULL),
+    PATHS("lesion_not_finite", "warn",
+          "lesions whose last state holds NaN or infinity: their cells are null", NULL, NULL),
     PATHS("vanished_paths", "info",
           "single paths whose mixing matrices multiply to exactly zero, as centred attention does "
           "where attention is uniform: they have no rank1_distance",

@@ -336,5 +336,6 @@ def case(name, samples):
     print(name, path.stat().st_size, "bytes")
 
 
-for family in FAMILY:
-    case(family, [[5, 2, 9, 1, 3], [7], [4, 4, 4]])
+if __name__ == "__main__":
+    for family in FAMILY:
+        case(family, [[5, 2, 9, 1, 3], [7], [4, 4, 4]])

@@ -333,6 +333,66 @@ static void depth(void **state)
 }
 
 /* A copy is edited; what it was copied from is not. */
+/* ---- heads left out ---- */
+
+static subject make_of(const char *text)
+{
+    subject s = {NULL, NULL};
+    rs_error err;
+    json_t *json = json_loads(text, 0, NULL);
+    assert_non_null(json);
+    assert_int_equal(rs_init_open(&s.init, NULL, 1, &err), RS_OK);
+    if (rs_network_from_arch(&s.network, json, "arch", s.init, &err) != RS_OK)
+        fail_msg("%s", err.what);
+    json_decref(json);
+    return s;
+}
+
+/* Of an output map [out, in] stored by rows, exactly the inputs of the heads become 0. */
+static void ablation_clears_one_part(void **state)
+{
+    (void)state;
+    enum { D = 12, HEADS = 3, PART = D / HEADS };
+    subject s =
+        make_of("{\"depth\": 2, \"d_model\": 12, \"heads\": 3, \"d_head\": 4, \"vocab\": 7}");
+    float before[D * D], after[D * D];
+    const rs_tensor *stored = branch(&s, 1, 0)->attention.o.weight;
+    const rs_tensor *bias = branch(&s, 1, 0)->attention.o.bias;
+    rs_tensor_decode_f32(before, stored, 0, D * D);
+    EDIT(&s, "ablate 1:1", "ablate 1:2");
+    const rs_dense *o = &branch(&s, 1, 0)->attention.o;
+    assert_true(o->out_is_row && o->weight != stored);
+    assert_ptr_equal(o->bias, bias);
+    rs_tensor_decode_f32(after, o->weight, 0, D * D);
+    for (int i = 0; i < D * D; i++)
+        assert_true(after[i] == (i % D / PART == 0 ? before[i] : 0));
+    rs_tensor_decode_f32(after, stored, 0, D * D); /* what the model's owner has is as it was */
+    assert_memory_equal(after, before, sizeof before);
+    destroy(&s);
+}
+
+/* Without an output map a head's values and their bias go. */
+static void ablation_without_an_output_map(void **state)
+{
+    (void)state;
+    const char *why = NULL;
+    subject s = make("pre", "none", false);
+    rs_branch *b = &s.network->layers[0].branches[0];
+    b->attention.o = (rs_dense){0};
+    assert_int_equal(rs_branch_ablatable(b, &why), 1);
+    EDIT(&s, "ablate 0:0");
+    float values[16];
+    rs_tensor_decode_f32(values, b->attention.v.weight, 0, 16);
+    for (int i = 0; i < 16; i++)
+        assert_true(values[i] == 0);
+    b->attention.heads = 2; /* two heads that read the same values */
+    assert_int_equal(rs_branch_ablatable(b, &why), 0);
+    assert_non_null(strstr(why, "nor values of their own"));
+    assert_int_equal(rs_branch_ablatable(&s.network->layers[0].branches[1], &why), 0);
+    assert_string_equal(why, "it has no heads");
+    destroy(&s);
+}
+
 static void copies_are_apart(void **state)
 {
     (void)state;
@@ -384,6 +444,12 @@ static void options_are_refused_by_name(void **state)
         {"depth", "3.5", "1 to 65536", "", RS_E_BAD_OPTION},
         {"depth", "-3", "1 to 65536", "", RS_E_BAD_OPTION},
         {"fusion", "mean", "concat, max, gate", "", RS_E_BAD_OPTION},
+        {"ablate", "3", "L:H for each head", "from 0", RS_E_BAD_OPTION},
+        {"ablate", "1:2,", "L:H for each head", "", RS_E_BAD_OPTION},
+        {"ablate", "1,2", "L:H for each head", "", RS_E_BAD_OPTION},
+        {"ablate", "0:-1", "L:H for each head", "", RS_E_BAD_OPTION},
+        {"ablate", "0:1:2", "L:H for each head", "", RS_E_BAD_OPTION},
+        {"ablate", "", "needs a value", "", RS_E_BAD_OPTION},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rs_edit e;
@@ -420,6 +486,9 @@ static void networks_refuse_what_they_cannot_mean(void **state)
         {"no-gate", "no gated mixer", RS_E_BAD_OPTION},
         {"no-inner-norm", "no norm inside of a mixer", RS_E_BAD_OPTION},
         {"norm-placement behind", "pre or post is needed", RS_E_BAD_OPTION},
+        {"ablate 3:0", "no layer 3: this network has 3", RS_E_BAD_OPTION},
+        {"ablate 99999999999999999999:0", "no layer", RS_E_BAD_OPTION},
+        {"ablate 0:0,2:1", "no head 1: this mixer (attention) has 1", RS_E_BAD_OPTION},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         subject s = make("pre", "none", false);
@@ -573,6 +642,8 @@ int main(void)
         cmocka_unit_test(masks),
         cmocka_unit_test(mixtures),
         cmocka_unit_test(depth),
+        cmocka_unit_test(ablation_clears_one_part),
+        cmocka_unit_test(ablation_without_an_output_map),
         cmocka_unit_test(copies_are_apart),
         cmocka_unit_test(options_are_refused_by_name),
         cmocka_unit_test(networks_refuse_what_they_cannot_mean),

@@ -50,6 +50,7 @@ static const rs_intervention edits[] = {
     {"shaped", "0.1,0.7,0.2"},
     {"attention-rescale", "0.5"},
     {"temperature", "2"},
+    {"ablate", "0:1"},
     {"depth", "3"},
     {"fusion", "max"},
 };
@@ -133,6 +134,7 @@ enum {
     X(shaped, CLI_RUNS, "shaped", "0.1,0.7,0.2", SHOWS, set_edit(s, "shaped"))                     \
     X(rescale, CLI_RUNS, "attention-rescale", "0.5", SHOWS, set_edit(s, "attention-rescale"))      \
     X(temperature, CLI_RUNS, "temperature", "2", SHOWS, set_edit(s, "temperature"))                \
+    X(ablate, CLI_PROBE | CLI_PATHS, "ablate", "0:1", SHOWS, set_edit(s, "ablate"))                \
     X(depth, CLI_RUNS, "depth", "3", SHOWS, set_edit(s, "depth"))                                  \
     X(fusion, CLI_PROBE, "fusion", "max", SHOWS, set_edit(s, "fusion"))                            \
     X(variants, CLI_PROBE, "variants", "full,san", SHOWS, s->probe.variants = "full,san")          \
@@ -154,6 +156,7 @@ enum {
     X(quadratic, CLI_PROBE, "quadratic", "", UNSEEN, s->probe.quadratic = true)                    \
     X(no_loss, CLI_PROBE, "no-loss", "", UNSEEN, s->probe.no_loss = true)                          \
     X(paths_no_loss, CLI_PATHS, "no-loss", "", SHOWS, s->paths.no_loss = true)                     \
+    X(lesions, CLI_PATHS, "lesions", "", SHOWS, s->paths.lesions = true)                           \
     X(scan, CLI_PROBE, "scan", "", SHOWS, s->probe.scan = true)                                    \
     X(certify, CLI_PROBE, "certify", "", SHOWS, s->probe.certify = true)                           \
     X(probe_rigorous, CLI_PROBE, "rigorous", "", SHOWS, s->probe.rigorous = true)                  \
