@@ -112,6 +112,8 @@ extern const rs_lab_experiment rs_lab_lambda_attention;
 extern const rs_lab_experiment rs_lab_dong_skip_lower_bound;
 extern const rs_lab_experiment rs_lab_dong_layernorm;
 extern const rs_lab_experiment rs_lab_dong_mlp;
+extern const rs_lab_experiment rs_lab_dong_lipschitz;
+extern const rs_lab_experiment rs_lab_dong_heads;
 extern const rs_lab_experiment rs_lab_dong_bounds;
 extern const rs_lab_experiment rs_lab_dong_doubly_exponential;
 extern const rs_lab_experiment rs_lab_graph_oversmoothing;

@@ -29,7 +29,7 @@ says result.json '"command":"lab"'
 says result.json '"code":"quick"'
 "$RANKSCOPE" lab list --csv list >list.txt || note_failure "the list could not be written"
 for id in dong-depth-init dong-perturbation-lemma causal-half-law relative-position-linear-rate equiangular-ode dobrushin-mask \
-    lambda-attention dong-skip-lower-bound dong-layernorm dong-mlp dong-bounds dong-doubly-exponential dong-paths dong-ensemble \
+    lambda-attention dong-skip-lower-bound dong-layernorm dong-mlp dong-lipschitz dong-heads dong-bounds dong-doubly-exponential dong-paths dong-ensemble \
     graph-oversmoothing ssm-homogeneity ssm-rank-one-without-mu one-layer-collapse \
     lambda-minus-three-halves consensus-threshold gate-reinjects lti-with-and-without-norm lrp-conservation \
     lambda-theorem-4.3 lambda-theorem-4.1 lambda-figure-1 lambda-figure-2 lambda-figure-3 \
@@ -59,7 +59,7 @@ expect 0 "$RANKSCOPE" lab run dong-bounds --quick --seed 5 --threads 2 --csv two
 says one/dong_verdicts.csv 'cubic bound with gamma",correct'
 [ "$(grep -c dong-bounds one/dong_verdicts.csv)" = "$(($(wc -l <one/dong_verdicts.csv) - 1))" ] ||
     note_failure "dong-bounds speaks for other experiments"
-[ "$(wc -l <tables/dong_verdicts.csv)" = 18 ] || note_failure "not all statements stand in run all"
+[ "$(wc -l <tables/dong_verdicts.csv)" = 23 ] || note_failure "not all statements stand in run all"
 if grep -q ",open," tables/dong_verdicts.csv; then note_failure "a statement is open"; fi
 says tables/dong_verdicts.csv 'entry by entry",false'
 cmp -s one/claims.csv two/claims.csv || note_failure "claims depend on --threads"

@@ -111,6 +111,8 @@ PUBLISHED = {
     "dong_skip_lower_bound": {},
     "dong_layernorm": {},
     "dong_mlp": {"san, published": table(SAN[:3]), "san+mlp, published": table(MLP[:3])},
+    "dong_lipschitz": {},
+    "dong_heads": {},
     "dong_bounds": {"published: at most 1": law(lambda size: 1)},
     "dong_doubly_exponential": {"published bound": theorem,
                                 "BERT-base, published (float32)": table([-math.log10(v) for v in SAN])},
