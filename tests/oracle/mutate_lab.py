@@ -23,6 +23,7 @@ PERTURBATION, HALF, POSITION = "dong_perturbation_lemma", "causal_half_law", "re
 ODE, MASK, LAMBDA, SKIP = "equiangular_ode", "dobrushin_mask", "lambda_attention", "dong_skip_lower_bound"
 NORM, MLP, BOUNDS, DEEP = "dong_layernorm", "dong_mlp", "dong_bounds", "dong_doubly_exponential"
 PATHS, ENSEMBLE = "dong_paths", "dong_ensemble"
+KIN = "dong_depth_kin"
 LIPSCHITZ, HEADS, COLLAPSE = "dong_lipschitz", "dong_heads", "collapse"
 GRAPHS, HOMOGENEOUS, RANK_ONE, ONE_LAYER = "graph_oversmoothing", "ssm_homogeneity", "ssm_rank_one_without_mu", "one_layer_collapse"
 THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
@@ -182,6 +183,9 @@ MUTATIONS = [
     (MLP, MLP, "(1 + spectral * lipschitz)", "(1 + 0.95 * spectral * lipschitz)"),
     (MLP, MLP, "(1 + spectral * lipschitz)", "(1 - spectral * lipschitz)"),
     (MLP, MLP, "y[i] - y[n * width + i % width]", "y[i] + y[n * width + i % width]"),
+    ("dong_depth_init", KIN, "edit.dong2021_code = runs", "edit.dong2021_code = !runs"),
+    ("dong_depth_init", KIN, "{16, 32, 64, 96, 128}", "{16, 32, 64, 96, 64}"),
+    ("dong_depth_init", KIN, "{16, 32, 64, 96, 128}", "{32, 32, 64, 96, 128}"),
     (LIPSCHITZ, LIPSCHITZ, "{0.25, 0.5, 1, 2, 4}", "{0.26, 0.5, 1, 2, 4}"),
     (LIPSCHITZ, LIPSCHITZ, "{0.25, 0.5, 1, 2, 4}", "{0.25, 0.5, 1.05, 2, 4}"),
     (LIPSCHITZ, LIPSCHITZ, "{0.25, 0.5, 1, 2, 4}", "{0.25, 0.5, 1, 2, 2}"),
