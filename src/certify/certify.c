@@ -131,6 +131,7 @@ static void fill_sample(rs_certifying *w, int64_t s)
                                     s, l),
             .equal_input = rs_pass_state(w->heard.pass, s, 0)->equal,
             .tau = largest_tau(w->heard.pass, s, l),
+            .mlp = rs_certify_slope_of(w->heard.pass, w->norms, s, l),
         };
 }
 

@@ -84,6 +84,7 @@ typedef struct rs_certify_branch {
     double longest_in, longest_op_in, longest_op_out, longest_sum;
     double longest_read; /* longest row that the norm `before` reads */
     double before_std, inside_std, after_std;
+    double mlp_stretch; /* of an MLP: how far it moved two tokens apart at most; NaN: none are */
     double turn;        /* rotary positions: by how much an angle may be wrong, radians */
     int64_t empty_rows; /* rows of attention that see nothing, summed over the heads */
 } rs_certify_branch;
@@ -250,7 +251,8 @@ rs_run_need rs_certify_need;
 /* Adds up what it keeps beside the pass, which may be another's. */
 void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                           const rs_edit *edit);
-/* Adds up what the norms of mixing matrices take of a float64 pass in batches of so many samples. */
+/* Adds up what the norms of mixing matrices, and of what MLPs do, take of a float64 pass in batches
+ * of so many samples. */
 void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                            int64_t batch, const rs_context *context);
 /* The same of bounds on the rounding of state-space mixers, which are evaluated once more one at a

@@ -17,6 +17,7 @@ struct rs_certify_gather {
     rs_certify_pass *pass;
     const rs_input_batch *batch; /* the one that runs */
     rs_token_measures *measures; /* [capacity] */
+    rs_certify_room mlp_in;      /* rows of the batch that the MLP at hand reads */
 };
 
 static const double U = DBL_EPSILON / 2;
@@ -155,6 +156,14 @@ static void branch_in(rs_certify_gather *g, int32_t l, int32_t b, int64_t s, con
     }
 }
 
+/* The MLP's rows beside those that it read. */
+static void measure_stretch(const rs_certify_gather *g, rs_certify_branch *own, int64_t s,
+                            const sample_rows *out, int64_t d)
+{
+    const double *in = g->mlp_in.data + g->batch->batch.begin[s] * d;
+    own->mlp_stretch = rs_certify_mlp_stretch(in, out->x, out->n, d, out->d, own->longest_op_in);
+}
+
 static void sample_told(rs_certify_gather *g, int32_t l, int32_t b, rs_moment moment, int64_t s,
                         const sample_rows *r)
 {
@@ -170,6 +179,7 @@ static void sample_told(rs_certify_gather *g, int32_t l, int32_t b, rs_moment mo
         break;
     case RS_MOMENT_OP_OUT:
         own->longest_op_out = longest_row(r->x, r->n, r->d);
+        if (rs_branch_mlp(branch)) measure_stretch(g, own, s, r, branch->mlp.up.in);
         measure_norm(&own->inside_std, &longest, r, &branch->inside);
         break;
     default:
@@ -177,11 +187,19 @@ static void sample_told(rs_certify_gather *g, int32_t l, int32_t b, rs_moment mo
     }
 }
 
+static rs_status keep_rows(rs_certify_gather *g, const rs_state_view *view, rs_error *err)
+{
+    RS_TRY(rs_certify_room_for(&g->mlp_in, view->rows, view->cols, err));
+    memcpy(g->mlp_in.data, view->data, (size_t)(view->rows * view->cols) * sizeof(double));
+    return RS_OK;
+}
+
 static rs_status on_branch(void *user, int32_t l, int32_t b, rs_moment moment,
                            const rs_state_view *view, rs_error *err)
 {
     rs_certify_gather *g = user;
-    (void)err;
+    if (moment == RS_MOMENT_OP_IN && rs_branch_mlp(&g->scene->network->layers[l].branches[b]))
+        RS_TRY(keep_rows(g, view, err));
 #pragma omp parallel for num_threads(g->scene->context->threads) schedule(dynamic)
     for (int32_t s = 0; s < view->batch->samples; s++) {
         const sample_rows r = {(const double *)view->data + view->batch->begin[s] * view->cols,
@@ -345,5 +363,6 @@ void rs_certify_gather_close(rs_certify_gather *g)
     if (!g) return;
     close_pass(g->pass);
     rs_free(g->measures);
+    rs_free(g->mlp_in.data);
     rs_free(g);
 }

@@ -52,6 +52,12 @@ size_t rs_certify_head_bytes(int64_t n);
 /* mean: [keys], of the logits over the queries. */
 void rs_certify_mean_logits(double *mean, const rs_attention_view *view);
 
+/* certify_mlp.c: the largest |Y_i - Y_j|/|X_i - X_j| of an MLP's rows Y [n, d_out] and those that it
+ * read, X [n, d], the longest of them `longest`; pairs too close to tell from rounding are left
+ * out. NaN: no pair is left. */
+double rs_certify_mlp_stretch(const double *in, const double *out, int64_t n, int64_t d,
+                              int64_t d_out, double longest);
+
 /* certify_predict.c: the predictor. pass: the gatherer's. */
 typedef struct rs_certify_predict rs_certify_predict;
 rs_status rs_certify_predict_open(rs_certify_predict **out, const rs_certify_scene *scene,

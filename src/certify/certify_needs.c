@@ -24,6 +24,9 @@ void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_
     rs_budget_add(
         budget, "norms of mixing matrices",
         rs_mixing_bytes(network, RS_PRECISION_F64, batch, shape.longest, context->threads));
+    rs_budget_add(budget, "rows that an MLP reads",
+                  (double)batch * (double)shape.longest * (double)network->d_model *
+                      sizeof(double));
 }
 
 void rs_certify_need_rounding(rs_budget *budget, const rs_network *network, rs_run_shape shape,

@@ -32,6 +32,15 @@ typedef struct rs_rate {
 rs_rate rs_certify_rate(const rs_certify_pass *pass, const rs_certify_prediction *predicted,
                         int64_t s, int32_t l);
 
+/* certify_mlp.c: how far the MLP of a layer moves tokens apart, as proved of rows no longer than the
+ * sample's (rounded up), and as met; of several the most. NaN: there is no MLP, no bound of it, or
+ * no two tokens to tell apart. */
+typedef struct rs_certify_slope {
+    double lipschitz, stretch;
+} rs_certify_slope;
+rs_certify_slope rs_certify_slope_of(const rs_certify_pass *pass, const rs_weight_norms *norms,
+                                     int64_t s, int32_t l);
+
 /* All that is known of one sample and layer, a row of table bounds. */
 typedef struct rs_certify_row {
     int64_t sample, tokens;
@@ -44,6 +53,7 @@ typedef struct rs_certify_row {
     rs_rate rate;
     bool equal_input; /* the tokens that enter layer 0 are all the same */
     double tau;       /* largest τ of the heads; NaN: there is no attention */
+    rs_certify_slope mlp;
 } rs_certify_row;
 
 /* All rows of a run. */

@@ -115,6 +115,12 @@ static const rs_column bound_columns[] = {
            "for ≤ 1.256"),
     COLUMN(of.tau, "mixing_contraction", "measured",
            "largest over heads of τ(P) = max TV(P_i, P_i')"),
+    BOUND(of.mlp.lipschitz, "mlp_lipschitz", UPPER,
+          "the MLP moves no two rows that are no longer than these tokens' apart by more than this "
+          "factor: ‖W_up‖₂‖W_down‖₂ L of the activation (C5), without its skip and strength"),
+    COLUMN(of.mlp.stretch, "mlp_stretch", "measured",
+           "the largest factor met between two tokens of the sample; those closer than 1e-6 of the "
+           "longest row are left out"),
     COLUMN(of.predicted.error, "prediction_error", "predicted", "‖R_pred − R‖_F/‖R‖_F"),
     COLUMN(of.predicted.reason, "prediction_failed", "predicted", "why there is no prediction"),
     COLUMN(of.rate.measured, "rate_measured", "measured",

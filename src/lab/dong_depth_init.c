@@ -8,6 +8,7 @@
  * norm sqrt(|.|_1 |.|_inf). The paper took 32 samples of text through one random network; here each
  * repetition is another network and another sample of tokens, which follow Zipf's law.
  */
+#include "lab/dong_depth_kin.h"
 #include "lab/random_bert.h"
 #include "lab/toy.h"
 
@@ -285,7 +286,7 @@ static rs_status write_up(rs_lab_report *report, const curves *all, bool quick, 
     RS_TRY(claim_floors(report, all, err));
     if (!quick) return RS_OK;
     char what[80];
-    snprintf(what, sizeof what, "%d random networks instead of %d, in float64 only SAN",
+    snprintf(what, sizeof what, "%d random networks instead of %d, BERT in float64 only SAN",
              (int)all->repetitions, (int)REPETITIONS);
     return rs_lab_say_quick(report, what, err);
 }
@@ -302,19 +303,19 @@ static rs_status run_dong_depth_init(rs_lab_report *report, const rs_lab_options
     rs_status status = run_all(all, context, err);
     if (status == RS_OK) status = write_up(report, all, options->quick, err);
     rs_free(all);
-    return status;
+    return status == RS_OK ? rs_lab_depth_kin(report, options, context, err) : status;
 }
 
 const rs_lab_experiment rs_lab_dong_depth_init = {
     "dong-depth-init",
-    "BERT at random, layer by layer",
-    "Dong et al. 2021, BERT at init",
+    "BERT, ALBERT, XLNet at random",
+    "Dong et al. 2021, models at init",
     "BERT-base with random weights and 128 tokens by Zipf's law: the relative residual after every "
     "layer, for self-attention alone, with MLPs, with skips, and whole; in float32 and float64. "
-    "After the figure on BERT, ALBERT and XLNet, panel BERT at initialization, of Dong, "
+    "Then ALBERT and XLNet. After the figure on the three at initialization of Dong, "
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
     run_dong_depth_init,
-    "10 s",
-    "2 s",
+    "80 s",
+    "25 s",
     &table_kind,
     false};

@@ -16,6 +16,8 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_dong_skip_lower_bound,
     &rs_lab_dong_layernorm,
     &rs_lab_dong_mlp,
+    &rs_lab_dong_lipschitz,
+    &rs_lab_dong_heads,
     &rs_lab_dong_bounds,
     &rs_lab_dong_doubly_exponential,
     &rs_lab_dong_paths,

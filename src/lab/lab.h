@@ -112,6 +112,8 @@ extern const rs_lab_experiment rs_lab_lambda_attention;
 extern const rs_lab_experiment rs_lab_dong_skip_lower_bound;
 extern const rs_lab_experiment rs_lab_dong_layernorm;
 extern const rs_lab_experiment rs_lab_dong_mlp;
+extern const rs_lab_experiment rs_lab_dong_lipschitz;
+extern const rs_lab_experiment rs_lab_dong_heads;
 extern const rs_lab_experiment rs_lab_dong_bounds;
 extern const rs_lab_experiment rs_lab_dong_doubly_exponential;
 extern const rs_lab_experiment rs_lab_graph_oversmoothing;
@@ -150,6 +152,7 @@ extern const rs_lab_experiment rs_lab_alarms;
 /* What the tables that all share can have, for rs_explain. */
 extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
     rs_lab_lambda_cells_kind, rs_lab_kobayashi_balance_kind, rs_lab_kobayashi_ends_kind,
-    rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind;
+    rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind, rs_lab_depth_albert_kind,
+    rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind;
 
 #endif

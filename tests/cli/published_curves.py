@@ -15,6 +15,14 @@ MLP = [.5974, .0174, 8.8e-7, 2.0e-7, 2.0e-7, 2.0e-7, 1.9e-7, 2.0e-7, 2.0e-7, 2.0
 SKIP = [.6072, .5649, .5588, .5651, .5625, .5517, .5290, .5026, .4959, .4874, .4719, .4630, .4489]
 FULL = [.5971, .5629, .5351, .5654, .5369, .5292, .4932, .4635, .4393, .4137, .4059, .3645, .3453]
 XLNET = [.9996, 1.496e-3, 5.453e-5, 2.6e-6, 2.5e-7] + 8 * [2.2e-7]
+PLATEAUS = {"albert, san": [.6690, 1.553e-3, 2.2e-7, 1.8e-7, 1.9e-7, 2.0e-7, 2.0e-7, 2.1e-7, 2.0e-7, 2.0e-7, 1.8e-7, 1.9e-7, 2.0e-7],
+            "albert, san+mlp": [.5662, 1.084e-3, 2.3e-7, 2.0e-7, 2.0e-7, 2.1e-7, 2.0e-7, 2.0e-7, 2.0e-7, 2.0e-7, 2.0e-7, 2.1e-7, 1.9e-7],
+            "albert, san+skip": [.6420, .6421, .6127, .5461, .4932, .4493, .4120, .3789, .3484, .3207, .2963, .2749, .2555],
+            "albert, full": [.6264, .6703, .6098, .5607, .5247, .4632, .4183, .3854, .3593, .3368, .3180, .2892, .2602],
+            "xlnet, san": XLNET,
+            "xlnet, san+mlp": [1.0203, 1.655e-3, 4.498e-5, 2.0e-6, 2.3e-7, 2.3e-7, 2.3e-7, 2.2e-7, 2.3e-7, 2.3e-7, 2.2e-7, 2.3e-7, 2.2e-7],
+            "xlnet, san+skip": [.9976, .9953, .9894, .9896, .9824, .9780, .9731, .9585, .9473, .9436, .9382, .9304, .9272],
+            "xlnet, full": [.9917, .9719, .9902, .9769, .9580, .8910, .8437, .8602, .8493, .8217, .8317, .8300, .7378]}
 # The boxes of their notebook, by eye.
 BOXES = [1.6e-1, 3e-3, 6e-5] + 9 * [1.5e-6]
 
@@ -102,6 +110,8 @@ def quoted(strength, n=4, d=3, decay=0.9):
 
 PUBLISHED = {
     "dong_depth_init": {f"{v}, published (float32)": table(n) for v, n in (("san", SAN), ("san+mlp", MLP), ("san+skip", SKIP), ("full", FULL))},
+    **{f"dong_depth_{n}": {f"{v}, published": table(m) for v, m in PLATEAUS.items() if v.startswith(n)} for n in ("albert", "xlnet")},
+    "dong_depth_ids": {},
     "dong_perturbation_lemma": {"1 + 2D (published lemma)": law(lambda d: 1 + 2 * d)},
     "causal_half_law": {},
     "relative_position_linear_rate": {"XLNet at random, published (relative)": table(XLNET)},
@@ -111,6 +121,8 @@ PUBLISHED = {
     "dong_skip_lower_bound": {},
     "dong_layernorm": {},
     "dong_mlp": {"san, published": table(SAN[:3]), "san+mlp, published": table(MLP[:3])},
+    "dong_lipschitz": {},
+    "dong_heads": {},
     "dong_bounds": {"published: at most 1": law(lambda size: 1)},
     "dong_doubly_exponential": {"published bound": theorem,
                                 "BERT-base, published (float32)": table([-math.log10(v) for v in SAN])},
@@ -152,7 +164,7 @@ PUBLISHED = {
     "alarms_loss": {},
 }
 # Figures that are the second ones of their experiments: the page has a row an experiment.
-SECOND = {"kobayashi_fig1_balance", "alarms_loss"}
+SECOND = {"dong_depth_albert", "dong_depth_xlnet", "dong_depth_ids", "kobayashi_fig1_balance", "alarms_loss"}
 wrong = []
 
 

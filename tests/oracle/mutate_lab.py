@@ -23,6 +23,8 @@ PERTURBATION, HALF, POSITION = "dong_perturbation_lemma", "causal_half_law", "re
 ODE, MASK, LAMBDA, SKIP = "equiangular_ode", "dobrushin_mask", "lambda_attention", "dong_skip_lower_bound"
 NORM, MLP, BOUNDS, DEEP = "dong_layernorm", "dong_mlp", "dong_bounds", "dong_doubly_exponential"
 PATHS, ENSEMBLE = "dong_paths", "dong_ensemble"
+KIN = "dong_depth_kin"
+LIPSCHITZ, HEADS, COLLAPSE = "dong_lipschitz", "dong_heads", "collapse"
 GRAPHS, HOMOGENEOUS, RANK_ONE, ONE_LAYER = "graph_oversmoothing", "ssm_homogeneity", "ssm_rank_one_without_mu", "one_layer_collapse"
 THREE_HALVES, POST_NORM = "lambda_minus_three_halves", "post_norm"
 CONSENSUS, GIVEN = "consensus_threshold", "consensus_given"
@@ -181,6 +183,27 @@ MUTATIONS = [
     (MLP, MLP, "(1 + spectral * lipschitz)", "(1 + 0.95 * spectral * lipschitz)"),
     (MLP, MLP, "(1 + spectral * lipschitz)", "(1 - spectral * lipschitz)"),
     (MLP, MLP, "y[i] - y[n * width + i % width]", "y[i] + y[n * width + i % width]"),
+    ("dong_depth_init", KIN, "edit.dong2021_code = runs", "edit.dong2021_code = !runs"),
+    ("dong_depth_init", KIN, "{16, 32, 64, 96, 128}", "{16, 32, 64, 96, 64}"),
+    ("dong_depth_init", KIN, "{16, 32, 64, 96, 128}", "{32, 32, 64, 96, 128}"),
+    (LIPSCHITZ, LIPSCHITZ, "{0.25, 0.5, 1, 2, 4}", "{0.26, 0.5, 1, 2, 4}"),
+    (LIPSCHITZ, LIPSCHITZ, "{0.25, 0.5, 1, 2, 4}", "{0.25, 0.5, 1.05, 2, 4}"),
+    (LIPSCHITZ, LIPSCHITZ, "{0.25, 0.5, 1, 2, 4}", "{0.25, 0.5, 1, 2, 2}"),
+    (LIPSCHITZ, LIPSCHITZ, '{"none", "post"}', '{"none", "none"}'),
+    (LIPSCHITZ, LIPSCHITZ, '"mlp", "relu"', '"mlp", "gelu"'),
+    (LIPSCHITZ, LIPSCHITZ, '"skip_mixer", 0.0', '"skip_mixer", 0.05'),
+    (LIPSCHITZ, LIPSCHITZ, '"skip_mlp", 0.0', '"skip_mlp", 0.05'),
+    (LIPSCHITZ, COLLAPSE, "rs_collapse_exponent = 121", "rs_collapse_exponent = 127"),
+    (LIPSCHITZ, COLLAPSE, "relative_exponent = 116", "relative_exponent = 122"),
+    (LIPSCHITZ, LIPSCHITZ, "cells[level_of(n, k, i + 1)] - cells[level_of(n, k, i)]", "cells[level_of(n, k, i + 1)] + cells[level_of(n, k, i)]"),
+    (LIPSCHITZ, COLLAPSE, "log_residual - log10(trace", "log_residual + log10(trace"),
+    (LIPSCHITZ, COLLAPSE, "sqrt((double)d) / length", "2 * sqrt((double)d) / length"),
+    (HEADS, COLLAPSE, "trace->exponents[trace->layers] * log10(2)", "trace->exponents[trace->layers] * log10(1.9)"),
+    (HEADS, HEADS, "{1, 2, 4, 8, 16}", "{1, 2, 4, 8, 10}"),
+    (HEADS, HEADS, "{1, 2, 4, 8, 16}", "{2, 2, 4, 8, 16}"),
+    (HEADS, HEADS, '"wo", "none"', '"wo", "orthogonal"'),
+    (HEADS, HEADS, '"skip_mixer", 0.0', '"skip_mixer", 0.05'),
+    (HEADS, HEADS, "i + 1)] - cells[level_of(MERGED", "i + 1)] + cells[level_of(MERGED"),
     (BOUNDS, RATIOS, "rho < 1e-9 ? 2 :", "rho < 1e-9 ? 1.9 :"),
     (BOUNDS, RATIOS, "expm1(rho) / rho + expm1", "0.95 * expm1(rho) / rho + expm1"),
     (BOUNDS, RATIOS, "+ expm1(2 * rho) / (2 * rho)", "+ expm1(2 * rho) / (2.1 * rho)"),

@@ -309,6 +309,60 @@ static void a_share_whose_square_vanishes(void **state)
     is_near("kept", kept[1], 1e-217 * kept[0], 1e-12);
 }
 
+/* Two tokens that pass an MLP alone: it stretches their distance by what is measured of the state
+ * behind it; orthogonal maps by 1, of which the bound is no more than rounding above. */
+static void an_mlp_stretches_what_it_stretches(void **state)
+{
+    (void)state;
+    static const char form[] =
+        "{\"depth\":2,\"d_model\":12,\"mlp_width\":12,\"seq_len\":2,\"norm\":\"none\","
+        "\"branch_mixer\":0,\"skip_mlp\":0,\"branch_mlp\":%g,\"mlp\":\"%s\",\"init\":{\"w1\":\"%"
+        "s\","
+        "\"w2\":\"orthogonal\"}}";
+    static const struct {
+        const char *mlp, *law;
+        double scale, most; /* most: the Lipschitz constant; 0: of no closed form */
+    } cases[] = {{"linear", "orthogonal", 3, 1},
+                 {"relu", "orthogonal", 0.5, 1},
+                 {"gelu", "orthogonal", 1, 1.12890415},
+                 {"relu", "normal(0, 1)", 2, 0}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char arch[400];
+        snprintf(arch, sizeof arch, form, cases[k].scale, cases[k].mlp, cases[k].law);
+        rs_result *result = theory(arch, true);
+        const rs_table *bounds = rs_result_table(result, "bounds");
+        assert_int_equal(rs_table_rows(bounds), 6);
+        for (size_t row = 0; row < 6; row++) {
+            double most = cell(bounds, row, "mlp_lipschitz"),
+                   met = cell(bounds, row, "mlp_stretch");
+            double factor = cell(bounds, row, "measured_diameter") /
+                            cell(bounds, row, "entering_diameter") / cases[k].scale;
+            is_near("mlp_stretch", met, factor, 1e-12);
+            assert_true(met <= most);
+            if (cases[k].most > 0) is_near("mlp_lipschitz", most, cases[k].most, 1e-6);
+            if (k == 0) is_near("mlp_stretch", met, 1, 1e-6);
+        }
+        rs_result_free(result);
+    }
+}
+
+/* Neither is there without an MLP; with one token there is no distance, and the bound stands. */
+static void an_mlp_that_moves_nothing_apart(void **state)
+{
+    (void)state;
+    static const char *const archs[] = {
+        "{\"depth\":1,\"d_model\":4,\"seq_len\":3,\"mlp\":\"none\"}",
+        "{\"depth\":1,\"d_model\":4,\"seq_len\":3,\"mlp\":\"gelu\",\"branch_mlp\":0}",
+        "{\"depth\":1,\"d_model\":4,\"seq_len\":1,\"mlp\":\"gelu\"}"};
+    for (size_t k = 0; k < 3; k++) {
+        rs_result *result = theory(archs[k], true);
+        const rs_table *bounds = rs_result_table(result, "bounds");
+        assert_true(isnan(cell(bounds, 0, "mlp_stretch")));
+        assert_true(isnan(cell(bounds, 0, "mlp_lipschitz")) == (k < 2));
+        rs_result_free(result);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +377,8 @@ int main(void)
         cmocka_unit_test(identities),
         cmocka_unit_test(norms_again),
         cmocka_unit_test(a_share_whose_square_vanishes),
+        cmocka_unit_test(an_mlp_stretches_what_it_stretches),
+        cmocka_unit_test(an_mlp_that_moves_nothing_apart),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

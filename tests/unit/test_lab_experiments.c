@@ -38,7 +38,7 @@ static bool draws(const rs_lab_experiment *experiment)
         &rs_lab_gap_fixed_dk,     &rs_lab_softmax_moment,   &rs_lab_oversmoothing_bound,
         &rs_lab_shaped_sde,       &rs_lab_noci_lemma_3_2,   &rs_lab_noci_hyperparameters,
         &rs_lab_noci_theorem_3_3, &rs_lab_xiong_last_layer, &rs_lab_sas_at_init,
-        &rs_lab_noci_fig1,
+        &rs_lab_noci_fig1,        &rs_lab_dong_lipschitz,   &rs_lab_dong_heads,
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (of[i] == experiment) return true;
@@ -164,7 +164,7 @@ static void threads_change_nothing(void **state)
     static const char *const ids[] = {"dong-bounds",     "relative-position-linear-rate",
                                       "lambda-figure-3", "kobayashi-fig1",
                                       "kobayashi-fig5",  "gap-width-collapse",
-                                      "sas-at-init"};
+                                      "sas-at-init",     "dong-heads"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         rs_result *one = NULL, *three = NULL;
         rs_error err;
