@@ -277,23 +277,55 @@ static void place_cell(cell *c, const rs_grid *grid, int64_t i)
     *c = (cell){.at = {i / inner, i % inner}};
 }
 
-/* By the last cell, which is the largest of most grids, before anything is run. */
+/* Operations of a cell's trial; 0: it makes no architecture. */
+static rs_status cost_of(double *out, const rs_grid *grid, const rs_predict_run *run, int64_t i,
+                         rs_error *err)
+{
+    cell c;
+    place_cell(&c, grid, i);
+    RS_TRY(open_cell(&c, grid, run, err));
+    *out = c.design.network ? rs_trials_cost(c.design.network, c.design.input.n) : 0;
+    close_cell(&c);
+    return RS_OK;
+}
+
+/* By the corners: what a trial takes rises or falls with a field, and the largest corner need not make an
+ * architecture. */
 static rs_status check_cost(const rs_grid *grid, const rs_predict_run *run, int32_t trials,
                             rs_error *err)
 {
-    int64_t n = cells_of(grid);
-    cell c;
-    place_cell(&c, grid, n - 1);
-    RS_TRY(open_cell(&c, grid, run, err));
-    double one = c.design.network ? rs_trials_cost(c.design.network, c.design.input.n) : 0;
-    close_cell(&c);
-    double all = (double)n * (double)trials * one;
+    int64_t n = cells_of(grid), inner = grid->n_axes == 2 ? grid->axes[1].n : 1;
+    const int64_t corners[] = {n - 1, inner - 1, n - inner, 0};
+    double most = 0, one = 0;
+    for (int k = 0; k < 4 && trials > 0; k++) {
+        RS_TRY(cost_of(&one, grid, run, corners[k], err));
+        most = fmax(most, one);
+    }
+    double all = (double)n * (double)trials * most;
     if (n <= MOST_CELLS && all <= most_operations) return RS_OK;
     return rs_fail(err, RS_E_BAD_OPTION, "grid",
                    "give each field a number of values (LOW:HIGH:N), or fewer --trials",
                    "%" PRId64 " cells of %d trials would take up to %.2g operations; at most %d "
                    "cells and %.0g operations are run",
                    n, (int)trials, all, MOST_CELLS, most_operations);
+}
+
+static int32_t trials_of(const rs_predict_run *run)
+{
+    int64_t wanted = run->options->trials;
+    return wanted < 0 ? CELL_TRIALS : (int32_t)wanted;
+}
+
+rs_status rs_predict_grid_check(const rs_predict_run *run, const char *text, rs_error *err)
+{
+    rs_grid grid;
+    if (!rs_predict_can_change(run))
+        return rs_fail(err, RS_E_UNSUPPORTED, "grid", "give an architecture file or --preset NAME",
+                       "only an architecture file has fields that can be varied");
+    RS_TRY(rs_grid_parse(&grid, text, err));
+    rs_status status = check_cost(&grid, run, trials_of(run), err);
+    rs_grid_free(&grid);
+    return status;
 }
 
 static rs_status run_stretch(cell *cells, int64_t count, rs_table *table, const rs_column *columns,
@@ -318,7 +350,6 @@ static rs_status run_grid(rs_result *result, const rs_grid *grid, const rs_predi
     rs_table *table;
     size_t n_columns;
     int64_t n = cells_of(grid);
-    RS_TRY(check_cost(grid, run, trials, err));
     RS_TRY(add_table(&table, columns, &n_columns, result, grid, err));
     cell *cells = rs_calloc(TOGETHER, sizeof *cells);
     if (!cells) return rs_fail_memory(err, "a grid", TOGETHER * sizeof *cells);
@@ -340,13 +371,8 @@ rs_status rs_predict_grid(rs_result *result, const rs_predict_run *run, const ch
                           rs_error *err)
 {
     rs_grid grid;
-    int64_t wanted = run->options->trials;
-    if (!rs_predict_can_change(run))
-        return rs_fail(err, RS_E_UNSUPPORTED, "grid", "give an architecture file or --preset NAME",
-                       "only an architecture file has fields that can be varied");
     RS_TRY(rs_grid_parse(&grid, text, err));
-    rs_status status =
-        run_grid(result, &grid, run, wanted < 0 ? CELL_TRIALS : (int32_t)wanted, err);
+    rs_status status = run_grid(result, &grid, run, trials_of(run), err);
     rs_grid_free(&grid);
     return status;
 }

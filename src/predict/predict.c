@@ -361,10 +361,12 @@ static rs_status open_kept(rs_predict_run *run, rs_error *err)
     return RS_OK;
 }
 
-/* Shapes are found before anything is run: what they refuse, they refuse at once. */
+/* What grids and shapes refuse, they refuse before anything is run. */
 static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
 {
     rs_shapes shapes;
+    const char *grid = run->options->grid;
+    if (grid) RS_TRY(rs_predict_grid_check(rs_predict_changing(run), grid, err));
     if (!(run->options->budget > 0)) return run_design(result, run, NULL, err);
     rs_status status = rs_shapes_find(&shapes, rs_predict_changing(run), run->options->budget, err);
     run->shapes = &shapes;
