@@ -321,7 +321,7 @@ rs_status rs_predict_grid_check(const rs_predict_run *run, const char *text, rs_
     rs_grid grid;
     if (!rs_predict_can_change(run))
         return rs_fail(err, RS_E_UNSUPPORTED, "grid", "give an architecture file or --preset NAME",
-                       "only an architecture file has fields that can be varied");
+                       "%s", rs_predict_fixed_because(run));
     RS_TRY(rs_grid_parse(&grid, text, err));
     rs_status status = check_cost(&grid, run, trials_of(run), err);
     rs_grid_free(&grid);

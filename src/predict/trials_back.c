@@ -42,7 +42,7 @@ static void norm_back(double *d, const walk *w, const rs_trials_norm *of, const 
                       const double *inverse)
 {
     rs_trials_block block = rs_trials_block_of(d, w->batch->plan->d, w->batch, w->lanes);
-    w->kernels->norm_back(&block, y, inverse, of->centred);
+    w->kernels->norm_back(&block, y, inverse, of->centred, of->gain);
 }
 
 /* ---- squares of gradients: ‖Xᵀ D‖² ----
@@ -329,7 +329,7 @@ static void start(const walk *w, int32_t trial)
     if (normed) {
         memcpy(w->room->y, x, (size_t)(d * ld) * sizeof *x);
         rs_trials_block block = rs_trials_block_of(w->room->y, d, batch, w->lanes);
-        w->kernels->norm(&block, inverse, last->centred, last->eps);
+        w->kernels->norm(&block, inverse, last->centred, last->eps, last->gain);
     }
     for (int64_t i = 0; i < n; i++) {
         /* as RS_LOSS_RANDOM draws it */

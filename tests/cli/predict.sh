@@ -33,7 +33,7 @@ refused bad-option "from 1 to 1e+18" small.json --budget 1e30
 arch shared '"depth": 3, "share_layers": true'
 refused bad-option "no depth to 4096 has" shared.json --budget 1e17
 refused bad-option "1000 trials of" small.json --budget 1B --trials 1000
-refused unsupported "a depth and a width that can be others" "$RS_SOURCE_DIR/tests/golden/forward/gemma2/config.json" --budget 1M
+refused unsupported "only an architecture file can be changed" "$RS_SOURCE_DIR/tests/golden/forward/gemma2/config.json" --budget 1M
 arch layers '"depth": 3, "skip_mixer": [1, 1, 1], "mlp": "relu"'
 refused usage "no weights to measure" small.json --init measured
 refused bad-option "is not a law" small.json --init nrmal
