@@ -562,6 +562,27 @@ static rs_status new_tensor(drawn_tensor **out, rs_init *init, uint32_t rank, co
     return RS_OK;
 }
 
+/* Names it, and draws it from the law that it has; or counts it. */
+static rs_status draw_tensor(drawn_tensor *drawn, rs_init *init, rs_role role, bool bias,
+                             int32_t layer, const place *at, rs_error *err)
+{
+    rs_tensor *tensor = &drawn->tensor;
+    uint32_t times = 0;
+    RS_TRY(name_tensor(&tensor->name, &times, init, role, bias, layer, err));
+    tensor->count = at->count;
+    tensor->bytes = (uint64_t)at->count * sizeof(float);
+    if (init->planning) {
+        init->planned += (double)at->count;
+        return RS_OK;
+    }
+    float *data = NULL;
+    RS_TRY(new_block(&data, init, (uint64_t)at->count, err));
+    rs_draw stream = {init->seed, {(uint32_t)role | times << 8, (uint32_t)(layer + 1)}};
+    RS_TRY(draw_by(data, init, &drawn->law, &stream, at, err));
+    tensor->data = (const uint8_t *)data;
+    return RS_OK;
+}
+
 rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, bool bias,
                          int32_t layer, uint32_t rank, const int64_t *shape, bool out_is_row,
                          rs_error *err)
@@ -572,22 +593,23 @@ rs_status rs_init_tensor(const rs_tensor **out, rs_init *init, rs_role role, boo
     drawn_tensor *drawn = NULL;
     RS_TRY(new_tensor(&drawn, init, rank, shape, err));
     RS_TRY(tensor_law(&drawn->law, init, role, bias, &at, err));
-    rs_tensor *tensor = &drawn->tensor;
-    uint32_t times = 0;
-    RS_TRY(name_tensor(&tensor->name, &times, init, role, bias, layer, err));
-    tensor->count = at.count;
-    tensor->bytes = (uint64_t)at.count * sizeof(float);
-    if (init->planning) {
-        init->planned += (double)at.count;
-        *out = tensor;
-        return RS_OK;
-    }
-    float *data = NULL;
-    RS_TRY(new_block(&data, init, (uint64_t)at.count, err));
-    rs_draw stream = {init->seed, {(uint32_t)role | times << 8, (uint32_t)(layer + 1)}};
-    RS_TRY(draw_by(data, init, &drawn->law, &stream, &at, err));
-    tensor->data = (const uint8_t *)data;
-    *out = tensor;
+    RS_TRY(draw_tensor(drawn, init, role, bias, layer, &at, err));
+    *out = &drawn->tensor;
+    return RS_OK;
+}
+
+rs_status rs_init_tensor_by(const rs_tensor **out, rs_init *init, rs_role role, int32_t layer,
+                            const rs_weight_law *given, uint32_t rank, const int64_t *shape,
+                            rs_error *err)
+{
+    *out = NULL;
+    place at = {0};
+    RS_TRY(measure_place(&at, role, rank, shape, true, err));
+    drawn_tensor *drawn = NULL;
+    RS_TRY(new_tensor(&drawn, init, rank, shape, err));
+    drawn->law = *given;
+    RS_TRY(draw_tensor(drawn, init, role, false, layer, &at, err));
+    *out = &drawn->tensor;
     return RS_OK;
 }
 

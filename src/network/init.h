@@ -79,6 +79,11 @@ typedef struct rs_weight_law {
 /* Of a tensor that rs_init_tensor gave; planned ones have it too. What the functions below write over
  * it does not change it. NULL: the tensor is `fixed`, its numbers are given. Not of others. */
 const rs_weight_law *rs_init_law(const rs_tensor *tensor);
+/* The same as rs_init_tensor, [out, in] or [count], from a law that is given, whatever those of the init
+ * are. */
+rs_status rs_init_tensor_by(const rs_tensor **out, rs_init *init, rs_role role, int32_t layer,
+                            const rs_weight_law *given, uint32_t rank, const int64_t *shape,
+                            rs_error *err);
 /* The mean of the squares of a matrix drawn from it. */
 double rs_weight_law_square(const rs_weight_law *law, int64_t in, int64_t out);
 

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "network/saved.h"
+#include "predict/design_measured.h"
 #include "predict/presets.h"
 
 #include <math.h>
@@ -19,14 +20,22 @@ static rs_status law_map(void *user, double *mean_square, const rs_dense *dense,
     return RS_OK;
 }
 
-/* Gains start at 1, unless the architecture gives them. */
+/* Gains start at 1, unless the architecture gives them, or they were measured. */
 static rs_status law_gain(void *user, double *mean_square, const rs_norm_op *norm, rs_error *err)
 {
-    *mean_square = 1;
-    return norm->gain->fixed ? rs_theory_stored.gain(user, mean_square, norm, err) : RS_OK;
+    if (norm->gain->fixed) return rs_theory_stored.gain(user, mean_square, norm, err);
+    const rs_weight_law *law = rs_init_law(norm->gain);
+    *mean_square = law->kind == RS_LAW_NORMAL ? law->mean * law->mean : 1;
+    return RS_OK;
 }
 
 static const rs_theory_weights laws = {law_map, law_gain, NULL};
+
+/* Who knows what is outside of the layers: nothing of it is drawn where weights were measured. */
+static const rs_theory_weights *outside_of(const rs_design *d)
+{
+    return d->checkpoint ? &rs_theory_stored : &laws;
+}
 
 /* The mean square of a tensor's entries. NULL: 0. */
 static rs_status tensor_square(double *out, const rs_design *d, const rs_tensor *tensor,
@@ -35,7 +44,7 @@ static rs_status tensor_square(double *out, const rs_design *d, const rs_tensor 
     *out = 0;
     if (!tensor) return RS_OK;
     int64_t rows = tensor->shape[0], width = tensor->count / rows;
-    if (d->init) {
+    if (!d->checkpoint) {
         *out = rs_weight_law_square(rs_init_law(tensor), width, rows);
         return RS_OK;
     }
@@ -86,7 +95,7 @@ static rs_status embed_tokens(embedded *out, const rs_design *d, rs_error *err)
     RS_TRY(tensor_square(&positions, d, given ? NULL : table, err));
     RS_TRY(tensor_square(&types, d, e->types, err));
     if (e->patch.weight) { /* pixels of N(0, 1) */
-        RS_TRY(d->weights.map(d->weights.user, &tokens, &e->patch, err));
+        RS_TRY(outside_of(d)->map(NULL, &tokens, &e->patch, err));
         tokens *= (double)e->patch.in;
     }
     double scale = e->scale * e->scale;
@@ -108,12 +117,11 @@ static rs_status embedding_law(rs_theory_input *out, const rs_design *d, rs_erro
                        "nothing tells how large the tokens are that enter the first layer");
     out->rho = x.common / all;
     if (e->norm.kind != RS_NORM_NONE) {
-        if (e->norm.gain && d->weights.gain)
-            RS_TRY(d->weights.gain(d->weights.user, &gain, &e->norm, err));
+        if (e->norm.gain) RS_TRY(outside_of(d)->gain(NULL, &gain, &e->norm, err));
         all = gain * all / (all + e->norm.eps);
     }
     if (e->projection.weight) {
-        RS_TRY(d->weights.map(d->weights.user, &map, &e->projection, err));
+        RS_TRY(outside_of(d)->map(NULL, &map, &e->projection, err));
         all *= map * (double)e->projection.in;
     }
     out->norm2 = all * d_model;
@@ -173,7 +181,6 @@ static rs_status read_path(rs_design *d, const char *path, rs_error *err)
 static rs_status plan(rs_design *d, rs_error *err)
 {
     RS_TRY(rs_init_open(&d->init, d->law, 0, err));
-    d->weights = laws;
     return d->published ? rs_network_plan(&d->network, d->json, d->name, d->init, err)
                         : rs_arch_plan(&d->network, d->json, d->name, d->init, err);
 }
@@ -186,8 +193,10 @@ static rs_status open_measured(rs_design *d, const char *path, rs_error *err)
                        "give the folder of a checkpoint, or --init default",
                        "there are no weights to measure");
     RS_TRY(rs_checkpoint_open(&d->checkpoint, path, &how, err));
-    d->weights = rs_theory_stored;
-    return rs_network_open(&d->network, d->checkpoint, err);
+    RS_TRY(rs_network_open(&d->stored, d->checkpoint, err));
+    RS_TRY(rs_init_open(&d->init, NULL, 0, err));
+    rs_init_plan(d->init);
+    return rs_measured_plan(&d->network, d->init, d->stored, err);
 }
 
 static rs_status finish(rs_design *d, int64_t seq_len, bool measured, const char *path,
@@ -196,7 +205,7 @@ static rs_status finish(rs_design *d, int64_t seq_len, bool measured, const char
     if (!d->published) RS_TRY(rs_arch_read(&d->arch, d->json, d->name, err));
     RS_TRY(measured ? open_measured(d, path, err) : plan(d, err));
     RS_TRY(read_input(d, seq_len, err));
-    return rs_theory_model_open(&d->theory, d->network, &d->input, &d->weights, err);
+    return rs_theory_model_open(&d->theory, d->network, &d->input, &laws, err);
 }
 
 rs_status rs_design_open(rs_design *out, const rs_design_source *source, rs_error *err)
@@ -224,6 +233,7 @@ void rs_design_close(rs_design *d)
 {
     rs_theory_model_close(d->theory);
     rs_network_close(d->network);
+    rs_network_close(d->stored);
     rs_arch_close(d->arch);
     rs_init_close(d->init);
     rs_checkpoint_close(d->checkpoint);
@@ -236,6 +246,7 @@ rs_status rs_design_draw(rs_network **network, rs_init **init, const rs_design *
 {
     RS_TRY(rs_init_open(init, d->law, seed, err));
     rs_init_set_memory(*init, memory, d->name, NULL, NULL);
+    if (d->checkpoint) return rs_measured_draw(network, *init, d->network, err);
     return d->published ? rs_network_from_config(network, d->json, d->name, *init, err)
                         : rs_network_from_arch(network, d->json, d->name, *init, err);
 }

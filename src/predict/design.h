@@ -15,21 +15,21 @@ typedef struct rs_design_source {
     const char *preset; /* a name of presets.h; NULL */
     const char
         *init;       /* law of the maps; NULL: the file's own, or the model's library's; "measured":
-                           normal ones with the mean squares of the checkpoint's */
+                           design_measured.h */
     int64_t seq_len; /* tokens; 0: the architecture's, or 128 */
 } rs_design_source;
 
 typedef struct rs_design {
-    const char *name; /* the path or the preset's name; borrowed */
-    const char *law;  /* of --init; NULL: the description's own */
-    json_t *json;     /* the architecture file, or config.json; owned */
-    bool published;   /* it is the config.json of a published model */
-    rs_arch *arch;    /* NULL: it is published */
-    rs_init *init;    /* of the plan's tensors; NULL: they are the checkpoint's */
-    rs_checkpoint *checkpoint;
-    rs_network *network; /* its tensors have laws and no numbers; measured: the checkpoint's */
+    const char *name;          /* the path or the preset's name; borrowed */
+    const char *law;           /* of --init; NULL: the description's own */
+    json_t *json;              /* the architecture file, or config.json; owned */
+    bool published;            /* it is the config.json of a published model */
+    rs_arch *arch;             /* NULL: it is published */
+    rs_init *init;             /* of the plan's tensors */
+    rs_checkpoint *checkpoint; /* whose weights were measured, and what it holds; else NULL */
+    rs_network *stored;
+    rs_network *network; /* maps and norms of its layers have laws and no numbers */
     rs_theory_input input;
-    rs_theory_weights weights;
     rs_theory_model *theory;
 } rs_design;
 
@@ -40,7 +40,7 @@ rs_status rs_design_open(rs_design *out, const rs_design_source *source, rs_erro
 rs_status rs_design_of(rs_design *out, const rs_design *like, json_t *json, rs_error *err);
 void rs_design_close(rs_design *design);
 
-/* Draws its weights, within the memory; network and init are the caller's. Not of measured weights. */
+/* Draws its weights, within the memory; network and init are the caller's. */
 rs_status rs_design_draw(rs_network **network, rs_init **init, const rs_design *design,
                          uint64_t seed, rs_memory_bound memory, rs_error *err);
 

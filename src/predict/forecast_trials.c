@@ -79,9 +79,7 @@ rs_trials_choice rs_trials_choose(const rs_design *d, int64_t wanted, bool full_
     double one = rs_trials_cost(d->network, d->input.n);
     bool wide = LEAST_TRIALS * one > most_operations;
     if (wanted == 0) return (rs_trials_choice){.why = "none were asked for: --trials 0"};
-    if (d->checkpoint)
-        return (rs_trials_choice){.why = "measured weights have no law to draw others from"};
-    if (wide && !full_size && d->published)
+    if (wide && !full_size && (d->published || d->checkpoint))
         return (rs_trials_choice){
             .why = "it is too large for trials; --full-size runs them all the same"};
     rs_trials_choice choice = {.twin =

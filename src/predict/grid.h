@@ -24,8 +24,10 @@ typedef struct rs_grid {
 rs_status rs_grid_parse(rs_grid *out, const char *text, rs_error *err);
 void rs_grid_free(rs_grid *grid);
 
-/* Runs all cells, and adds table and figure `grid`. RS_E_BAD_OPTION: it has more cells than may be, or
- * would take more operations, with what it would cost. */
+/* Before anything is run. RS_E_BAD_OPTION: it cannot be read, has more cells than may be, or would take more
+ * operations, with what it would cost; RS_E_UNSUPPORTED: the run's architecture has no fields. */
+rs_status rs_predict_grid_check(const rs_predict_run *run, const char *text, rs_error *err);
+/* Runs all cells of a grid that was checked, and adds table and figure `grid`. */
 rs_status rs_predict_grid(rs_result *result, const rs_predict_run *run, const char *text,
                           rs_error *err);
 

@@ -157,16 +157,29 @@ static rs_status draw_cells(cell *cells, int64_t n, const rs_predict_run *run, i
 
 /* ---- all ---- */
 
-/* By the last cell, which is the largest of most grids, before anything is run. */
-static rs_status check_cost(work *w, rs_error *err)
+/* Operations of a cell's trial; 0: it makes no architecture. */
+static rs_status cost_of(double *out, work *w, int64_t i, rs_error *err)
 {
-    RS_TRY(write_cell(w, 0, w->n - 1, err));
+    RS_TRY(write_cell(w, 0, i, err));
     rs_status status = rs_predict_try_all(w->asked, 1, w->run, err);
     const rs_design *d = &w->asked[0].design;
-    double one = d->network ? rs_trials_cost(d->network, d->input.n) : 0;
+    *out = d->network ? rs_trials_cost(d->network, d->input.n) : 0;
     close_cells(w, 1);
-    double all = (double)w->n * (double)w->trials * one;
-    if (status != RS_OK || (w->n <= MOST_CELLS && all <= most_operations)) return status;
+    return status;
+}
+
+/* By the corners: what a trial takes rises or falls with a field, and the largest corner need not make
+ * an architecture. */
+static rs_status check_cost(work *w, rs_error *err)
+{
+    const int64_t corners[] = {w->n - 1, w->inner - 1, w->n - w->inner, 0};
+    double most = 0, one = 0;
+    for (int k = 0; k < 4 && w->trials > 0; k++) {
+        RS_TRY(cost_of(&one, w, corners[k], err));
+        most = fmax(most, one);
+    }
+    double all = (double)w->n * (double)w->trials * most;
+    if (w->n <= MOST_CELLS && all <= most_operations) return RS_OK;
     return rs_fail(err, RS_E_BAD_OPTION, "grid",
                    "give each field a number of values (LOW:HIGH:N), or fewer --trials",
                    "%" PRId64 " cells of %d trials would take up to %.2g operations; at most %d "
@@ -205,7 +218,6 @@ static rs_status run_stretch(work *w, rs_grid_row *rows, int64_t first, int64_t 
 
 static rs_status run_grid(work *w, rs_error *err)
 {
-    RS_TRY(check_cost(w, err));
     rs_grid_row *rows = rs_calloc((size_t)w->n, sizeof *rows);
     if (!rows) return rs_fail_memory(err, "a grid", (size_t)w->n * sizeof *rows);
     rs_status status = RS_OK;
@@ -220,28 +232,42 @@ static rs_status run_grid(work *w, rs_error *err)
     return status;
 }
 
+/* Calls `what` with a grid laid out. */
+static rs_status with_work(rs_result *result, const rs_predict_run *run, const rs_grid *grid,
+                           rs_status (*what)(work *w, rs_error *err), rs_error *err)
+{
+    int64_t wanted = run->options->trials;
+    work *w = rs_calloc(1, sizeof *w);
+    if (!w) return rs_fail_memory(err, "a grid", sizeof *w);
+    w->grid = grid;
+    w->run = run;
+    w->result = result;
+    w->trials = wanted < 0 ? CELL_TRIALS : (int32_t)wanted;
+    w->inner = grid->n_axes == 2 ? grid->axes[1].n : 1;
+    w->n = grid->axes[0].n * w->inner;
+    rs_status status = what(w, err);
+    rs_free(w);
+    return status;
+}
+
+rs_status rs_predict_grid_check(const rs_predict_run *run, const char *text, rs_error *err)
+{
+    rs_grid grid;
+    if (!rs_predict_can_change(run))
+        return rs_fail(err, RS_E_UNSUPPORTED, "grid", "give an architecture file or --preset NAME",
+                       "%s", rs_predict_fixed_because(run));
+    RS_TRY(rs_grid_parse(&grid, text, err));
+    rs_status status = with_work(NULL, run, &grid, check_cost, err);
+    rs_grid_free(&grid);
+    return status;
+}
+
 rs_status rs_predict_grid(rs_result *result, const rs_predict_run *run, const char *text,
                           rs_error *err)
 {
     rs_grid grid;
-    int64_t wanted = run->options->trials;
-    if (!rs_predict_can_change(run))
-        return rs_fail(err, RS_E_UNSUPPORTED, "grid", "give an architecture file or --preset NAME",
-                       "only an architecture file has fields that can be varied");
     RS_TRY(rs_grid_parse(&grid, text, err));
-    work *w = rs_calloc(1, sizeof *w);
-    rs_status status = w ? RS_OK : rs_fail_memory(err, "a grid", sizeof *w);
-    if (w) {
-        int64_t inner = grid.n_axes == 2 ? grid.axes[1].n : 1;
-        w->grid = &grid;
-        w->run = run;
-        w->result = result;
-        w->trials = wanted < 0 ? CELL_TRIALS : (int32_t)wanted;
-        w->n = grid.axes[0].n * inner;
-        w->inner = inner;
-        status = run_grid(w, err);
-    }
-    rs_free(w);
+    rs_status status = with_work(result, run, &grid, run_grid, err);
     rs_grid_free(&grid);
     return status;
 }

@@ -273,8 +273,7 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *s
 {
     rs_remedies remedies = {0};
     rs_predict_run *like = run->like;
-    rs_status status = rs_remedies_check(run->options->remedies, err);
-    if (status == RS_OK) status = rs_predict_balance(like ? like : run, err);
+    rs_status status = rs_predict_balance(like ? like : run, err);
     if (status == RS_OK) status = run_trials(run, err);
     if (like) {
         like->choice = run->choice;
@@ -361,10 +360,22 @@ static rs_status open_kept(rs_predict_run *run, rs_error *err)
     return RS_OK;
 }
 
-/* Shapes are found before anything is run: what they refuse, they refuse at once. */
+/* What remedies, grids and shapes refuse, they refuse before anything is run. */
+static rs_status check_asked(const rs_predict_run *run, rs_error *err)
+{
+    const rs_predict_options *options = run->options;
+    const rs_predict_run *changing = rs_predict_changing(run);
+    if (options->remedies && !rs_predict_can_change(changing))
+        return rs_fail(err, RS_E_UNSUPPORTED, "remedies",
+                       "give an architecture file or --preset NAME", "%s",
+                       rs_predict_fixed_because(changing));
+    return options->grid ? rs_predict_grid_check(changing, options->grid, err) : RS_OK;
+}
+
 static rs_status run_all(rs_result *result, rs_predict_run *run, rs_error *err)
 {
     rs_shapes shapes;
+    RS_TRY(check_asked(run, err));
     if (!(run->options->budget > 0)) return run_design(result, run, NULL, err);
     rs_status status = rs_shapes_find(&shapes, rs_predict_changing(run), run->options->budget, err);
     run->shapes = &shapes;
@@ -387,6 +398,7 @@ rs_status rs_predict_fill(rs_result *result, const rs_predict_options *options,
     if (status == RS_OK && options->explain) {
         status = explain(result, &design, err);
     } else {
+        if (status == RS_OK) status = rs_remedies_check(options->remedies, err);
         if (status == RS_OK) status = run_theory(&run, err);
         if (status == RS_OK) status = open_like(&run, &like, &of_like, err);
         if (status == RS_OK) status = run_all(result, &run, err);

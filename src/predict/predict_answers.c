@@ -218,7 +218,7 @@ static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
     char now[32], drawn[64] = "", said[140] = "", one[120];
     size_t said_of = 0, most = all->n_measured ? all->n_measured : all->n;
     if (!rs_predict_can_change(run)) {
-        SAY(a, "not known: only an architecture file can be changed");
+        SAY(a, "not known: %s", rs_predict_fixed_because(run));
         return;
     }
     for (size_t i = 0; i < most && said_of < 3; i++) {
@@ -315,7 +315,7 @@ static rs_status say_sizes(rs_predict_answer *a, const rs_predict_run *run, rs_e
         if (used >= sizeof said) break;
     }
     if (!known)
-        SAY(a, "not known: only an architecture file can be asked at other sizes");
+        SAY(a, "not known: %s", rs_predict_fixed_because(run));
     else
         SAY(a, "%s",
             used ? said : "yes: twice the width or depth, half the length move none of these");

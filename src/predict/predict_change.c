@@ -6,6 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *rs_predict_fixed_because(const rs_predict_run *run)
+{
+    return run->design->checkpoint ? "measured weights are of these layers and sizes alone; --init "
+                                     "default asks of others"
+                                   : "only an architecture file can be changed";
+}
+
 static json_t *number(double value)
 {
     bool whole = value == floor(value) && fabs(value) < 1e15;

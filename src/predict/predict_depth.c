@@ -44,7 +44,7 @@ rs_status rs_predict_reach_of(rs_predict_reach *out, const rs_predict_run *run, 
         return RS_OK;
     }
     if (!rs_predict_can_change(run)) {
-        out->why = "only an architecture file can be asked at other depths";
+        out->why = rs_predict_fixed_because(run);
         return RS_OK;
     }
     while (!bad) {

@@ -110,6 +110,8 @@ static inline bool rs_predict_can_change(const rs_predict_run *run)
 {
     return run->design->arch && !run->design->checkpoint;
 }
+/* Why it cannot be changed. */
+const char *rs_predict_fixed_because(const rs_predict_run *run);
 /* Whether all layers have one temperature, and which; *out of the first layer where not. */
 bool rs_predict_one_temperature(double *out, const rs_predict_run *run);
 /* Writes every layer's temperature times a factor into an architecture file: a number where they are

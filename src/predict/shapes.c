@@ -253,8 +253,8 @@ rs_status rs_shapes_find(rs_shapes *out, const rs_predict_run *run, double param
     *out = (rs_shapes){.parameters = parameters};
     if (!rs_predict_can_change(run))
         return rs_fail(err, RS_E_UNSUPPORTED, "budget",
-                       "give an architecture file or --preset NAME",
-                       "only an architecture file has a depth and a width that can be others");
+                       "give an architecture file or --preset NAME", "%s",
+                       rs_predict_fixed_because(run));
     bool turned = arch->positions == RS_ARCH_POSITIONS_ROPE;
     finder f = {.run = run, .shapes = out, .step = (turned ? 2 : 1) * arch->heads};
     f.most = RS_ARCH_LARGEST / f.step;

@@ -11,6 +11,7 @@ typedef struct rs_softmax_mesh {
     double kept[RS_SOFTMAX_MESH_MOST];   /* g0 = E h(u+m) */
     double hidden[RS_SOFTMAX_MESH_MOST]; /* 1 − g0 */
     double spread[RS_SOFTMAX_MESH_MOST]; /* g2 g0 − g1² */
+    double paired[RS_SOFTMAX_MESH_MOST]; /* g1² */
     double third[RS_SOFTMAX_MESH_MOST];  /* g3 */
 } rs_softmax_mesh;
 

@@ -5,7 +5,7 @@
  *
  *     g0(u) = E h(u+m),   g_k(u) = E e^{k(u+m)} h(u+m),
  *     E Σ A²     = n ∫ g2 g0^{n−1} du,      E Σ A³ = n/2 ∫ g3 g0^{n−1} du,
- *     E Σ A² − 1/n = (n−1) ∫ (g2 g0 − g1²) g0^{n−2} du.
+ *     E Σ A² − 1/n = (n−1) ∫ (g2 g0 − g1²) g0^{n−2} du,     1 − E Σ A² = n(n−1) ∫ g1² g0^{n−2} du.
  *
  * All of it is analytic in a strip, so that equal steps converge like exp(−1/step).
  */
@@ -49,40 +49,53 @@ static rs_softmax_moments one_hot(double n)
     return (rs_softmax_moments){1, n - 1, 1, n > 1 ? INFINITY : 0};
 }
 
-/* What two sums say of n keys. */
-static rs_softmax_moments moments_from(double excess, double third, double step, double n)
+/* The annealed form at `equal` is `second`, lack = 1 − second: whichever of the two is small keeps its digits. */
+static double equal_of(double n, double second, double excess, double lack)
 {
-    excess = fmin(n * (n - 1) * step * excess, n - 1);
-    return (rs_softmax_moments){.second = (1 + excess) / n,
+    return lack > 0.5 ? rs_softmax_annealed_inverse(n, excess) : log(second * (n - 1) / lack);
+}
+
+/* Sums over a mesh. */
+typedef struct sums {
+    double excess, lack, third;
+} sums;
+
+static rs_softmax_moments moments_from(sums s, double step, double n)
+{
+    double excess = fmin(n * (n - 1) * step * s.excess, n - 1), lack = n * (n - 1) * step * s.lack;
+    double second = lack > 0.5 ? (1 + excess) / n : 1 - lack;
+    return (rs_softmax_moments){.second = second,
                                 .excess = excess,
-                                .third = n / 2 * step * third,
-                                .equal = rs_softmax_annealed_inverse(n, excess)};
+                                .third = n / 2 * step * s.third,
+                                .equal = equal_of(n, second, excess, lack)};
 }
 
 static rs_softmax_moments sum_up(const rs_softmax_mesh *mesh, double n)
 {
-    double excess = 0, third = 0;
+    sums s = {0};
     for (int i = 0; i < mesh->n; i++) {
         double hidden = mesh->hidden[i], kept = mesh->kept[i];
         double others = n == 2 ? 1 : exp((n - 2) * (hidden < 0.5 ? log1p(-hidden) : log(kept)));
-        excess += mesh->spread[i] * others;
-        third += mesh->third[i] * others * kept;
+        s.excess += mesh->spread[i] * others;
+        s.lack += mesh->paired[i] * others;
+        s.third += mesh->third[i] * others * kept;
     }
-    return moments_from(excess, third, mesh->step, n);
+    return moments_from(s, mesh->step, n);
 }
 
 /* The same of `others` = g0^(n − 2), which then gains a power. */
 static rs_softmax_moments sum_next(const rs_softmax_mesh *mesh, double *others, double n)
 {
-    double excess = 0, third = 0;
-#pragma omp simd reduction(+ : excess, third)
+    double excess = 0, lack = 0, third = 0;
+#pragma omp simd reduction(+ : excess, lack, third)
     for (int i = 0; i < mesh->n; i++) {
         double now = others[i], then = now * mesh->kept[i];
         excess += mesh->spread[i] * now;
+        lack += mesh->paired[i] * now;
         third += mesh->third[i] * then;
         others[i] = then > 1e-280 ? then : 0; /* subnormal numbers are slow */
     }
-    return moments_from(excess, third, mesh->step, n);
+    return moments_from((sums){excess, lack, third}, mesh->step, n);
 }
 
 /* Where no mesh is needed. */

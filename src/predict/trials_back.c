@@ -51,7 +51,8 @@ static void norm_back(double *d, const walk *w, const rs_trials_norm *of, int64_
     double *record = w->room->record;
     const rs_trials_block block = block_of(d, w->batch->plan->d, w);
     const rs_trials_beside gave = beside(w, record + y);
-    w->kernels->norm_back(&block, &gave, rs_trials_lanes(w, record + inverse), of->centred);
+    w->kernels->norm_back(&block, &gave, rs_trials_lanes(w, record + inverse), of->centred,
+                          of->gain);
 }
 
 /* ---- attention ---- */
@@ -374,7 +375,7 @@ static void start(const walk *w, int32_t trial)
     bool normed = rs_trials_normed(batch);
     if (normed) {
         memcpy(states, w->x, (size_t)(d * ld) * sizeof *states);
-        w->kernels->norm(&block, inverse, last->centred, last->eps);
+        w->kernels->norm(&block, inverse, last->centred, last->eps, last->gain);
     }
     memset(w->x, 0, (size_t)(d * ld) * sizeof *w->x);
     for (int64_t i = 0; i < n; i++) {
@@ -386,7 +387,7 @@ static void start(const walk *w, int32_t trial)
                 w->x[c * ld + k] = w->room->means[c];
     }
     const rs_trials_beside gave = {states, ld, w->lanes};
-    if (normed) w->kernels->norm_back(&x, &gave, inverse, last->centred);
+    if (normed) w->kernels->norm_back(&x, &gave, inverse, last->centred, last->gain);
 }
 
 static void measure(const walk *w)

@@ -53,7 +53,7 @@ static void map(double *out, const walk *w, const rs_trials_map *of, const doubl
 static void norm(double *x, double *inverse, const walk *w, const rs_trials_norm *of)
 {
     rs_trials_block block = block_of(x, w->batch->plan->d, w->batch, w->lanes);
-    w->kernels->norm(&block, inverse, of->centred, of->eps);
+    w->kernels->norm(&block, inverse, of->centred, of->eps, of->gain);
 }
 
 /* ---- attention ---- */

@@ -52,12 +52,12 @@ typedef struct rs_trials_kernels {
     const char *level;
     void (*product)(const rs_trials_product *of);
     void (*widen)(double *out, const float *in, int64_t n);
-    /* x <- (x − mean)/sqrt(var + eps), or x/sqrt(mean square + eps), of each lane; inverse [lanes]:
-     * what it was multiplied by */
-    void (*norm)(const rs_trials_block *x, double *inverse, bool centred, double eps);
+    /* x <- gain (x − mean)/sqrt(var + eps), or gain x/sqrt(mean square + eps), of each lane; inverse
+     * [lanes]: what it was multiplied by. The gain is not 0 */
+    void (*norm)(const rs_trials_block *x, double *inverse, bool centred, double eps, double gain);
     /* d <- derivative by what the norm read; y: what it gave; inverse [y->period] */
     void (*norm_back)(const rs_trials_block *d, const rs_trials_beside *y, const double *inverse,
-                      bool centred);
+                      bool centred, double gain);
     /* x <- skip x + scale y, skip and scale [lanes] */
     void (*combine)(const rs_trials_block *x, const double *y, const double *skip,
                     const double *scale);

@@ -1,6 +1,7 @@
 /* trials_plan.c: which networks trials are batched of, and how they read them. */
 #include "predict/trials_plan.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Beyond these the engine's products, which are cut to the caches, are faster. */
@@ -28,12 +29,24 @@ static const char *map_not_plain(const rs_dense *map)
     return NULL;
 }
 
+/* Gains that are one number; NaN: they are not. */
+static double gain_of(const rs_norm_op *norm)
+{
+    double plus = norm->kind == RS_NORM_RMSNORM_PLUS_ONE;
+    if (!norm->gain) return 1;
+    const rs_weight_law *law = rs_init_law(norm->gain);
+    if (!law) return NAN;
+    if (law->kind == RS_LAW_ONE || law->kind == RS_LAW_ZERO)
+        return plus + (law->kind == RS_LAW_ONE);
+    return law->kind == RS_LAW_NORMAL && law->deviation == 0 ? plus + law->mean : NAN;
+}
+
 static const char *norm_not_plain(const rs_norm_op *norm)
 {
-    bool zero_is_one = norm->kind == RS_NORM_RMSNORM_PLUS_ONE;
     if (norm->kind == RS_NORM_NONE) return NULL;
     if (norm->kind == RS_NORM_LAYERNORM_PLUS_ONE) return "its norm";
-    if (!is_law(norm->gain, zero_is_one ? RS_LAW_ZERO : RS_LAW_ONE)) return "gains of norms";
+    double gain = gain_of(norm);
+    if (isnan(gain) || gain == 0) return "gains of norms";
     return is_law(norm->bias, RS_LAW_ZERO) ? NULL : "biases of norms";
 }
 
@@ -117,7 +130,8 @@ static rs_trials_norm read_norm(const rs_norm_op *norm)
 {
     return (rs_trials_norm){.on = norm->kind != RS_NORM_NONE,
                             .centred = norm->kind == RS_NORM_LAYERNORM,
-                            .eps = norm->eps};
+                            .eps = norm->eps,
+                            .gain = norm->kind != RS_NORM_NONE ? gain_of(norm) : 1};
 }
 
 static rs_trials_map read_map(const rs_dense *dense, uint32_t role, int32_t layer)
@@ -242,7 +256,8 @@ void rs_trials_plan_close(rs_trials_plan *plan)
 
 static bool same_norm(rs_trials_norm a, rs_trials_norm b)
 {
-    return a.on == b.on && (!a.on || (a.centred == b.centred && a.eps == b.eps));
+    return a.on == b.on &&
+           (!a.on || (a.centred == b.centred && a.eps == b.eps && a.gain == b.gain));
 }
 
 static bool same_map(const rs_trials_map *a, const rs_trials_map *b)

@@ -8,7 +8,7 @@
 
 typedef struct rs_trials_norm {
     bool on, centred;
-    double eps;
+    double eps, gain;
 } rs_trials_norm;
 
 /* out 0: absent. */

@@ -68,6 +68,7 @@ echo '{"depth": 2, "d_model": 8, "heads": 2, "seq_len": 4, "norm": "post", "mlp"
 walk predict design.json --trials 2 --grid depth=1:2 --quiet --json design.out -- design.out
 walk predict design.json --trials 1 --budget 500 --quiet --json design.out -- design.out
 walk predict "$golden/forward/gpt2/config.json" --trials 1 --seq-len 4 --quiet --json design.out -- design.out
+walk predict "$golden/forward/llama" --init measured --trials 1 --seq-len 4 --quiet --json design.out -- design.out
 walk predict design.json --explain --quiet --json design.out -- design.out
 walk explain entropy --
 walk explain --json - --

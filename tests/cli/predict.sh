@@ -33,7 +33,7 @@ refused bad-option "from 1 to 1e+18" small.json --budget 1e30
 arch shared '"depth": 3, "share_layers": true'
 refused bad-option "no depth to 4096 has" shared.json --budget 1e17
 refused bad-option "1000 trials of" small.json --budget 1B --trials 1000
-refused unsupported "a depth and a width that can be others" "$RS_SOURCE_DIR/tests/golden/forward/gemma2/config.json" --budget 1M
+refused unsupported "only an architecture file can be changed" "$RS_SOURCE_DIR/tests/golden/forward/gemma2/config.json" --budget 1M
 arch layers '"depth": 3, "skip_mixer": [1, 1, 1], "mlp": "relu"'
 refused usage "no weights to measure" small.json --init measured
 refused bad-option "is not a law" small.json --init nrmal
@@ -41,6 +41,14 @@ refused bad-option "is not a law" small.json --init nrmal
 refused memory-limit "the trials need" small.json --memory 10K
 arch kept '"attention": "shaped", "skip_mixer": 0, "init": {"wv": "identity", "wo": "identity"}'
 refused memory-limit "the weights need" kept.json --memory 10K
+
+# what is refused whatever the trials say is refused before they are asked for: these have no memory
+refused bad-option "1000000 cells of 16 trials" small.json --memory 10K --grid branch_mixer=0:1:1000,branch_mlp=0:1:1000
+refused bad-option "no field" small.json --memory 10K --grid 7
+refused bad-option "1000 trials of" small.json --memory 10K --budget 1B --trials 1000
+refused unsupported "espa" small.json --memory 10K --remedies e-spa
+# the last cell is no architecture (two heads do not share a width of 8193): the others cost as much
+refused bad-option "4 cells of 1000000 trials" small.json --memory 10K --grid d_model=8192:8193,heads=1:2 --trials 1000000
 
 # ---- interrupted: nothing is written ----
 arch long '"depth": 40, "seq_len": 128, "norm": "post", "mlp": "relu"'

@@ -103,6 +103,7 @@ enum { N = 3, D = 4, WIDTH = 5, LAYERS = 2 };
 typedef struct tiny {
     double w[LAYERS][6][D * WIDTH]; /* q k v o up down, [out, in] */
     double x[N * D], g[N * D];
+    double gain[LAYERS][2]; /* of the norm behind each branch */
 } tiny;
 
 static void tiny_map(double *out, const double *w, const double *in, int outs, int ins)
@@ -116,7 +117,7 @@ static void tiny_map(double *out, const double *w, const double *in, int outs, i
 }
 
 /* x += y, then LayerNorm. */
-static void tiny_post(double *x, const double *y)
+static void tiny_post(double *x, const double *y, double gain)
 {
     for (int i = 0; i < N; i++) {
         double mean = 0, square = 0;
@@ -125,7 +126,7 @@ static void tiny_post(double *x, const double *y)
         for (int c = 0; c < D; c++)
             square += (x[i * D + c] - mean) * (x[i * D + c] - mean) / D;
         for (int c = 0; c < D; c++)
-            x[i * D + c] = (x[i * D + c] - mean) / sqrt(square + 1e-5);
+            x[i * D + c] = gain * (x[i * D + c] - mean) / sqrt(square + 1e-5);
     }
 }
 
@@ -154,12 +155,12 @@ static double tiny_loss(const tiny *t)
                         mixed[i * D + c] += p[j] / sum * v[j * D + c];
             }
         tiny_map(y, t->w[l][3], mixed, D, D);
-        tiny_post(x, y);
+        tiny_post(x, y, t->gain[l][0]);
         tiny_map(u, t->w[l][4], x, WIDTH, D);
         for (int i = 0; i < N * WIDTH; i++)
             u[i] *= 0.5 * erfc(-u[i] / sqrt(2));
         tiny_map(y, t->w[l][5], u, D, WIDTH);
-        tiny_post(x, y);
+        tiny_post(x, y, t->gain[l][1]);
     }
     for (int i = 0; i < N * D; i++)
         loss += t->g[i] * x[i];
@@ -182,9 +183,20 @@ static double tiny_square(tiny *t, double *w, int count)
     return sum;
 }
 
-static void test_differences(void **state)
+/* Gains of a law that has one number. */
+static void set_gains(drawn *planned, const double gain[LAYERS][2])
 {
-    (void)state;
+    for (int32_t l = 0; l < LAYERS; l++)
+        for (int32_t b = 0; b < 2; b++) {
+            rs_norm_op *norm = &planned->network->layers[l].branches[b].after;
+            const rs_weight_law law = {.kind = RS_LAW_NORMAL, .mean = gain[l][b]};
+            OK(rs_init_tensor_by(&norm->gain, planned->init, RS_ROLE_NORM_MIXER, l, &law, 1,
+                                 &norm->dim, &err));
+        }
+}
+
+static void check_differences(const double gain[LAYERS][2])
+{
     static const char text[] = "{\"depth\": 2, \"d_model\": 4, \"heads\": 2, \"seq_len\": 3, "
                                "\"norm\": \"post\", \"mask\": \"causal\", \"mlp\": \"gelu\", "
                                "\"mlp_width\": 5}";
@@ -193,11 +205,14 @@ static void test_differences(void **state)
                                             RS_TRIALS_OUTPUT, RS_TRIALS_UP,  RS_TRIALS_DOWN};
     rs_trials_request request = request_of(N, 4, 0.3, 2);
     request.way = RS_TRIALS_BATCHED;
-    rs_trials *trials = run_text(text, request, &context);
+    rs_trials *trials;
     drawn *planned;
     OK(draw_text(&planned, text, 1, &err));
+    set_gains(planned, gain);
+    OK(rs_trials_run(&trials, planned->network, &request, &context, &err));
     for (int32_t trial = 0; trial < 2; trial++) {
         tiny t;
+        memcpy(t.gain, gain, sizeof t.gain);
         OK(rs_trials_input(t.x, D, &request.input, context.seed, trial, &err));
         for (int i = 0; i < N; i++) {
             rs_random random = rs_random_new(rs_trials_seed(context.seed, trial), (uint64_t)i);
@@ -219,6 +234,15 @@ static void test_differences(void **state)
     }
     undraw(NULL, planned);
     rs_trials_free(trials);
+}
+
+static void test_differences(void **state)
+{
+    (void)state;
+    static const double ones[LAYERS][2] = {{1, 1}, {1, 1}},
+                        others[LAYERS][2] = {{1.5, 0.6}, {0.01, 40}};
+    check_differences(ones);
+    check_differences(others);
 }
 
 /* ---- both ways, each with its own draws, have the same law ---- */
