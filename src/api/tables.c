@@ -84,6 +84,7 @@ static const struct {
               {&rs_lab_claims_kind, NULL},
               {&rs_lab_verdicts_kind, NULL},
               {&rs_lab_lambda_cells_kind, NULL},
+              {&rs_lab_noci_density_kind, NULL},
               {&rs_lab_kobayashi_balance_kind, NULL},
               {&rs_lab_kobayashi_ends_kind, NULL},
               {&rs_lab_alarm_runs_kind, NULL},

@@ -151,8 +151,8 @@ extern const rs_lab_experiment rs_lab_alarms;
 
 /* What the tables that all share can have, for rs_explain. */
 extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
-    rs_lab_lambda_cells_kind, rs_lab_kobayashi_balance_kind, rs_lab_kobayashi_ends_kind,
-    rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind, rs_lab_depth_albert_kind,
-    rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind;
+    rs_lab_lambda_cells_kind, rs_lab_noci_density_kind, rs_lab_kobayashi_balance_kind,
+    rs_lab_kobayashi_ends_kind, rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind,
+    rs_lab_depth_albert_kind, rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind;
 
 #endif

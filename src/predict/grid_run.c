@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* Cells that are drawn together (rs_trials_run_cells); trials of a cell unless the user says how many. */

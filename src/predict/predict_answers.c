@@ -113,6 +113,9 @@ static void say_balance(char out[64], const rs_predict_run *run, double least)
         snprintf(out, 64, "%s %.2g balance%s", what, value, alike ? "s" : "");
     else if (least == -INFINITY)
         snprintf(out, 64, "queries do not learn there");
+    else if (isfinite(run->balance) && !rs_predict_can_change(rs_predict_changing(run)))
+        snprintf(out, 64, "%.20s on average; no other temperature is tried",
+                 power(nearest, run->balance));
     else if (isfinite(run->balance))
         snprintf(out, 64, "none balances: %s%.2g gives %.20s", alike ? "" : "× ", value,
                  power(nearest, run->balance));

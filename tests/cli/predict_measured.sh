@@ -15,6 +15,7 @@ for norm in pre post; do
     expect 0 "$RANKSCOPE" predict $norm --init measured --trials 60 --csv $norm.measured
     says out "60 trials, same verdict"
     says out "measured weights are of these layers"
+    ! grep -q "none balances" out || note_failure "temperatures that were not tried do not balance"
 done
 
 # ---- layers that differ, and gains: 2 of layer 1's W_V, ... and ½ of its second norm ----

@@ -157,6 +157,7 @@ PUBLISHED = {
     "sas_at_init": {},
     "softmax_moment": {},
     "noci_fig1": {},
+    "noci_fig1_density": {},
     "noci_lemma_3_2": {},
     "noci_theorem_3_3": {},
     "noci_hyperparameters": {},
@@ -164,7 +165,7 @@ PUBLISHED = {
     "alarms_loss": {},
 }
 # Figures that are the second ones of their experiments: the page has a row an experiment.
-SECOND = {"dong_depth_albert", "dong_depth_xlnet", "dong_depth_ids", "kobayashi_fig1_balance", "alarms_loss"}
+SECOND = {"dong_depth_albert", "dong_depth_xlnet", "dong_depth_ids", "kobayashi_fig1_balance", "alarms_loss", "noci_fig1_density"}
 wrong = []
 
 

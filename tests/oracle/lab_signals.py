@@ -513,6 +513,25 @@ def noci_fig1():
         print("    {" + ", ".join(row) + "},")
 
 
+def noci_density():
+    """Mean and variance of ln|e + alpha g/sqrt(d)|^2: given K of Poisson's law of mean d/(2 alpha^2), alpha^2/d times chi-squared of d + 2K."""
+    import mpmath as mp
+
+    d = 32
+    for alpha in (mp.mpf(1), mp.mpf(1) / 4):
+        m, first, square = d / alpha**2 / 2, mp.mpf(0), mp.mpf(0)
+        for k in range(int(m + 16 * mp.sqrt(m) + 60)):
+            p = mp.e ** (k * mp.log(m) - m - mp.loggamma(k + 1))
+            mean = mp.psi(0, mp.mpf(d) / 2 + k) + mp.log(2 * alpha**2 / d)
+            first, square = first + p * mean, square + p * (mean**2 + mp.psi(1, mp.mpf(d) / 2 + k))
+        # and by draws, the vectors themselves
+        g = np.random.default_rng(14).standard_normal((100000, d)) * float(alpha) / math.sqrt(d)
+        g[:, 0] += 1
+        drawn = np.log((g**2).sum(1))
+        assert abs(drawn.mean() - first) < 5 * drawn.std() / 316 and abs(drawn.var() / (square - first**2) - 1) < 0.03
+        print("noci-density: scale %s: mean %s, variance %s" % (mp.nstr(alpha, 3), mp.nstr(first, 12), mp.nstr(square - first**2, 12)))
+
+
 def gap_bert_init():
     layers, width, heads, vocabulary = 12, 768, 12, 8192
     torch.manual_seed(1)
@@ -559,7 +578,7 @@ def name_of(function):
     return re.sub(r"-(\d)-(\d)$", r"-\1.\2", function.__name__.replace("_", "-"))
 
 
-EXPERIMENTS = {name_of(f): f for f in (gap_width_collapse, gap_fixed_dk, centred_identities, softmax_moment, espa, oversmoothing_bound, shaped_sde, noci_lemma_3_2, noci_hyperparameters, noci_theorem_3_3, xiong_last_layer, sas_at_init, noci_fig1, gap_bert_init)}
+EXPERIMENTS = {name_of(f): f for f in (gap_width_collapse, gap_fixed_dk, centred_identities, softmax_moment, espa, oversmoothing_bound, shaped_sde, noci_lemma_3_2, noci_hyperparameters, noci_theorem_3_3, xiong_last_layer, sas_at_init, noci_fig1, noci_density, gap_bert_init)}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or EXPERIMENTS:
