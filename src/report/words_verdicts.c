@@ -25,6 +25,11 @@ static const rs_word scan[] = {
 static const rs_word probe[] = {
     PROBE("nonfinite", "critical", "the pass holds NaN or infinity", "a state is not finite",
           "finding nonfinite_activation names the weight"),
+    PROBE("attention_rank", "info",
+          "which of the ranks that were tried is the least that keeps the loss, without a head the "
+          "last state",
+          "--attention-rank; 0.01 (--threshold attention_rank=X) is the share that it may rise by",
+          "table attention_ranks has every entry"),
     PROBE("undefined", "info", "nothing can be said of the tokens",
           "no two tokens; or no state collapsed, and leaves / enters does not exist (states of "
           "zeros)",

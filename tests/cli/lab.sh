@@ -5,7 +5,7 @@
 expect 0 "$RANKSCOPE" lab list
 says out "dong-depth-init"
 # A line for each of name, times and title, none wider than 80 columns; the source on demand.
-[ "$(grep -c '^[a-z][a-z0-9.-]*  .* [0-9]* s  *[0-9<][ 0-9]* s  *[A-Z]' out)" = 46 ] || note_failure "lab list has no line an experiment"
+[ "$(grep -c '^[a-z][a-z0-9.-]*  .* [0-9]* s  *[0-9<][ 0-9]* s  *[A-Z]' out)" = 48 ] || note_failure "lab list has no line an experiment"
 says out "Causal attention: 1/2 a layer"
 says out "lambda-table1-small is not done yet"
 awk 'length($0) > 80 { exit 1 }' out || note_failure "lab list is wider than 80 columns"
