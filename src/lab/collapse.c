@@ -5,6 +5,7 @@
 #include "observe/measure.h"
 
 #include <math.h>
+#include <stdio.h>
 
 const double rs_collapse_exponent = 121, rs_collapse_relative_exponent = 116;
 
@@ -63,4 +64,23 @@ double rs_collapse_median_tolerance(double deviation, int32_t draws)
 {
     return RS_SEEN_ERRORS * 1.25 * deviation *
            sqrt(1.0 / draws + 1.0 / (double)RS_COLLAPSE_ORACLE_DRAWS);
+}
+
+rs_status rs_collapse_experiment(rs_lab_report *report, const rs_draws_plan *plan,
+                                 rs_status (*write_up)(rs_lab_report *report, const rs_draws *draws,
+                                                       rs_error *err),
+                                 const rs_lab_options *options, const rs_context *context,
+                                 rs_error *err)
+{
+    rs_draws draws;
+    rs_draws_plan sized = *plan;
+    char what[64];
+    sized.draws = options->quick ? RS_COLLAPSE_QUICK_DRAWS : RS_COLLAPSE_DRAWS;
+    RS_TRY(rs_draws_run(&draws, &sized, context, err));
+    rs_status status = write_up(report, &draws, err);
+    rs_draws_free(&draws);
+    RS_TRY(status);
+    snprintf(what, sizeof what, "%d networks instead of %d", RS_COLLAPSE_QUICK_DRAWS,
+             RS_COLLAPSE_DRAWS);
+    return options->quick ? rs_lab_say_quick(report, what, err) : RS_OK;
 }

@@ -31,6 +31,13 @@ typedef struct rs_collapse {
 rs_status rs_collapse_run(rs_collapse *out, json_t *arch, uint64_t seed, const double *x,
                           const rs_context *context, rs_error *err);
 
+/* Draws what `plan` says, RS_COLLAPSE_DRAWS times or, where it should be quick, fewer, and writes it up. */
+rs_status rs_collapse_experiment(rs_lab_report *report, const rs_draws_plan *plan,
+                                 rs_status (*write_up)(rs_lab_report *report, const rs_draws *draws,
+                                                       rs_error *err),
+                                 const rs_lab_options *options, const rs_context *context,
+                                 rs_error *err);
+
 /* A mean of the oracle's, with the deviation of one of its draws. */
 rs_awaited rs_collapse_awaited(double mean, double deviation);
 

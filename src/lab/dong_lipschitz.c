@@ -204,17 +204,8 @@ static rs_status write_up(rs_lab_report *report, const rs_draws *draws, rs_error
 static rs_status run_dong_lipschitz(rs_lab_report *report, const rs_lab_options *options,
                                     const rs_context *context, rs_error *err)
 {
-    const rs_draws_plan plan = {.draws =
-                                    options->quick ? RS_COLLAPSE_QUICK_DRAWS : RS_COLLAPSE_DRAWS,
-                                .cells = CELLS,
-                                .stream = STREAM,
-                                .one = one_draw};
-    rs_draws draws;
-    RS_TRY(rs_draws_run(&draws, &plan, context, err));
-    rs_status status = write_up(report, &draws, err);
-    rs_draws_free(&draws);
-    RS_TRY(status);
-    return options->quick ? rs_lab_say_quick(report, "24 networks instead of 64", err) : RS_OK;
+    const rs_draws_plan plan = {.cells = CELLS, .stream = STREAM, .one = one_draw};
+    return rs_collapse_experiment(report, &plan, write_up, options, context, err);
 }
 
 const rs_lab_experiment rs_lab_dong_lipschitz = {

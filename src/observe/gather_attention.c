@@ -119,12 +119,23 @@ void rs_gather_attention_end_batch(rs_gather *g)
         }
 }
 
+/* Rows of a softmax that is cut to a lower rank need not sum to 1: 1 is no eigenvalue then, and what two
+ * rows have in common no share of their weight. */
+static bool is_cut(const rs_gather *g, const rs_attention_row *row)
+{
+    const rs_branch *mixer = rs_layer_mixer(&g->network->layers[row->layer]);
+    const rs_attention_op *op = mixer ? rs_branch_attention(mixer) : NULL;
+    return op && rs_attention_is_cut(op);
+}
+
 void rs_gather_attention_finish(rs_gather *g)
 {
     for (size_t row = 0; row < g->out->n_attention; row++) {
         rs_attention_row *out = &g->out->attention[row];
         rs_measure_means(&out->mean, rs_attention_columns, RS_ATTENTION_REALS, &g->attention, row);
         out->gap_geomean = exp(rs_sums_mean(&g->attention, row, LOG_GAP));
+        if (is_cut(g, out))
+            out->mean.spectral_gap = out->mean.dobrushin = out->gap_min = out->gap_geomean = NAN;
         out->entropy_ratio = rs_sums_mean(&g->attention, row, ENTROPY_RATIO);
         rs_measure_means_from(&out->null, rs_attention_null_columns, RS_ATTENTION_NULLS,
                               &g->attention, row, NULLS);

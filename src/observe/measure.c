@@ -157,6 +157,8 @@ static void finish_gather(rs_gather *g, const rs_pass_account *account)
         int64_t n = g->inputs->begin[s + 1] - g->inputs->begin[s];
         out->singles += n == 1;
         out->left_out += !rs_measures_pairs(g->options, n);
+        out->unranked += g->options->attention && g->options->spectral &&
+                         rs_measures_pairs(g->options, n) && !rs_measures_ranks(g->options, n);
     }
     out->batch = g->capacity;
     out->account = *account;

@@ -108,6 +108,7 @@ typedef struct rs_measured {
     int64_t samples;   /* samples that have tokens */
     int64_t singles;   /* samples of one token */
     int64_t left_out;  /* samples too long for what costs the square of their length */
+    int64_t unranked;  /* samples of table attention too long for its ranks */
     int64_t rows;      /* tokens of all samples */
     int64_t scored;    /* next tokens that the loss is over; 0: no loss was asked for */
     double nll;        /* mean negative log-likelihood of those tokens, nats */

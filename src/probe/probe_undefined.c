@@ -64,10 +64,18 @@ static void append_part(char *text, size_t size, const char *part)
     snprintf(text + used, size - used, "%s%s", used ? "; " : "", part);
 }
 
-static rs_status columns(rs_result *result, const rs_measured *m, const rs_probe_options *options,
-                         rs_error *err)
+static bool any_is_cut(const rs_probed *variants, size_t n)
 {
-    char message[600] = "", part[200];
+    for (size_t v = 0; v < n; v++)
+        if (variants[v].edit && rs_edit_cuts_attention(variants[v].edit)) return true;
+    return false;
+}
+
+static rs_status columns(rs_result *result, const rs_probed *variants, size_t n,
+                         const rs_probe_options *options, rs_error *err)
+{
+    const rs_measured *m = variants[0].measured;
+    char message[1000] = "", part[200];
     if (m->singles && m->singles == m->samples)
         append_part(
             message, sizeof message,
@@ -86,6 +94,18 @@ static rs_status columns(rs_result *result, const rs_measured *m, const rs_probe
     if (!options->measure.spectral)
         append_part(message, sizeof message,
                     "rank1_residual and the ranks are null, as --no-spectral asks");
+    if (m->unranked && m->n_attention) {
+        snprintf(
+            part, sizeof part,
+            "%lld of %lld samples have more than %d tokens: ranks of table attention, and table "
+            "rollout, are without them; --quadratic measures them all",
+            (long long)m->unranked, (long long)m->samples, (int)RS_RANK_TOKENS);
+        append_part(message, sizeof message, part);
+    }
+    if (options->measure.attention && any_is_cut(variants, n))
+        append_part(message, sizeof message,
+                    "rows of attention of lower rank do not sum to 1: spectral_gap and dobrushin "
+                    "of such variants are null, and they have no null of ranks");
     if (!message[0]) return RS_OK;
     rs_finding f = note("undefined_columns", RS_INFO, NULL);
     f.message = message;
@@ -142,5 +162,5 @@ rs_status rs_probe_undefined(rs_result *result, const rs_probed *variants, size_
     for (size_t v = 0; v < n; v++)
         RS_TRY(zero_states(result, &variants[v], err));
     RS_TRY(quadratic(result, &variants[0], options, err));
-    return columns(result, variants[0].measured, options, err);
+    return columns(result, variants, n, options, err);
 }

@@ -112,7 +112,8 @@ static const rs_word tokens[] = {
           "--precision residual: the tokens' own size leaves the range of doubles; it is carried",
           NULL, "read the log10 columns: of the others those that have the tokens' size are null"),
     PROBE("undefined_columns", "info",
-          "columns that these inputs cannot fill: one-token samples, one sample, --no-spectral",
+          "columns that these inputs cannot fill: one-token samples, one sample, --no-spectral, "
+          "samples of more than 512 tokens (ranks of attention), attention of lower rank",
           NULL, NULL),
     PROBE("quadratic_left_out", "info",
           "what costs the square of a sample's length is left out of long ones: column diameter, "

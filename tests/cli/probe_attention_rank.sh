@@ -57,7 +57,11 @@ v = r["verdict"]
 assert v["code"] == "attention_rank" and "the last state" in v["answer"], v
 least = min(x["rank"] for x in ranks.values() if x["rank"] and x["kept"] == "yes")
 assert v["value"] == least and all((x["state_distance"] <= 0.01) == (x["kept"] == "yes") for x in ranks.values()), v
-assert all(x["effective_rank_null"] is None for x in t["attention"] if x["variant"] != "full")
+for x in t["attention"]:
+    cut = x["variant"] != "full"
+    for name in "effective_rank_null", "spectral_gap", "spectral_gap_min", "spectral_gap_geomean", "dobrushin":
+        assert (x[name] is None) == cut, (name, x)
+assert any(f["code"] == "undefined_columns" and "do not sum to 1" in f["message"] for f in r["findings"])
 END
 
 # a model of language: the loss decides; nothing is taken from tokens that follow; the same for any number of threads

@@ -129,6 +129,19 @@ import json
 t = json.load(open('r.json'))['tables']
 assert all(x['effective_rank'] and x['effective_rank_null'] is None for x in t['attention'])" || note_failure "an edited matrix"
 
+# a text too long for ranks says so; --quadratic measures it
+arch long '"depth": 1, "seq_len": 520'
+for option in "" --quadratic; do
+    # shellcheck disable=SC2086  # none, or one
+    expect 0 "$RANKSCOPE" probe long.json --random 1 --seq-len 520 $option --json r.json
+    python3 -c "
+import json
+r = json.load(open('r.json'))
+told = any('more than 512 tokens' in f['message'] for f in r['findings'])
+there = [x['effective_rank'] is not None for x in r['tables']['attention']] + ['rollout' in r['tables']]
+assert set(there) == {'$option' != ''} and told == ('$option' == ''), (there, told)" || note_failure "a long text $option"
+done
+
 # in encoders two published remedies are one operator
 expect 0 "$RANKSCOPE" probe "$forward/bert" --tokens ids.json --variants full,a=center-attention,b=remove-gap --json r.json
 python3 -c "
