@@ -2,8 +2,8 @@
  * docs/theory/ssm.md, 3). */
 #include "certify/certify_exact_states.h"
 #include "certify/certify_radius_scan.h"
+#include "linalg/threads.h"
 
-#include <omp.h>
 #include <string.h>
 
 typedef struct ssd_shadow {
@@ -160,7 +160,7 @@ static rs_status ssd_run(void *mixer, rs_states_panel *panel, rs_error *err)
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < rows; i++)
         finish_row(p, i, p->scan.y_radius + i * op->heads,
-                   p->stretches + omp_get_thread_num() * stretches, p->row_radius + i);
+                   p->stretches + rs_thread_number() * stretches, p->row_radius + i);
     rs_radius_rows mixed = {p->scan.y, p->row_radius, rows, p->inner};
     return rs_radius_apply(&panel->out, &op->o, &mixed, p->context, err);
 }

@@ -3,12 +3,12 @@
 #include "certify/certify_gather.h"
 
 #include "base/memory.h"
+#include "linalg/threads.h"
 #include "linalg/vector.h"
 #include "network/op_traits.h"
 
 #include <float.h>
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 struct rs_certify_gather {
@@ -117,7 +117,7 @@ static rs_status on_state(void *user, rs_site site, int32_t layer, const rs_stat
         rs_error error = {0};
         if (rows == 0) continue;
         rs_status status = rs_token_measure_f64(&g->measures[s], x, rows, d, d, &options,
-                                                g->listener.scratch[omp_get_thread_num()], &error);
+                                                g->listener.scratch[rs_thread_number()], &error);
         if (status != RS_OK) rs_keep_first(&kept, &kept_error, status, &error);
         keep_state(g, s, layer, x);
     }

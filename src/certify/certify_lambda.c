@@ -5,12 +5,12 @@
 
 #include "base/memory.h"
 #include "engine/dense_matrix.h"
+#include "linalg/threads.h"
 #include "network/op_traits.h"
 #include "proof/lambda_span.h"
 
 #include <float.h>
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 struct rs_certify_lambda {
@@ -108,7 +108,7 @@ static rs_status fill_row(rs_lambda_row *row, rs_certify_lambda *lambda, rs_lamb
                           const double *sum, int64_t s, int32_t l, rs_error *err)
 {
     const rs_certify_scene *scene = lambda->scene;
-    rs_lambda_tools *tools = &lambda->tools[omp_get_thread_num()];
+    rs_lambda_tools *tools = &lambda->tools[rs_thread_number()];
     RS_TRY(branch_error(&layer->branch_error, row, lambda, s, l, err));
     if (rs_layer_unproved(&scene->network->layers[l])) {
         RS_TRY(rs_lambda_row_unproved(row, scene, &lambda->gains, layer, sum, l, tools, err));

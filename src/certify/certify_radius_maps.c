@@ -5,8 +5,8 @@
 #include "engine/dense_matrix.h"
 #include "linalg/blas.h"
 #include "linalg/norm_bounds.h"
+#include "linalg/threads.h"
 
-#include <omp.h>
 #include <string.h>
 
 /* ---- maps ---- */
@@ -110,7 +110,7 @@ rs_status rs_radius_apply(rs_radius_map *out, const rs_dense *dense, const rs_ra
     spread_rows(out, dense->in, rows, context);
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
     for (int64_t first = 0; first < dense->out; first += UNITS) {
-        double *own = work + (size_t)omp_get_thread_num() * most;
+        double *own = work + (size_t)rs_thread_number() * most;
         map_room room = {own, own + weights};
         int64_t left = dense->out - first;
         rs_error error = {0};

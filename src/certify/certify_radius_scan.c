@@ -4,8 +4,8 @@
 
 #include "linalg/blas.h"
 #include "linalg/norm_bounds.h"
+#include "linalg/threads.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum { CHUNK = 64 };
@@ -219,7 +219,7 @@ static void carry_chunk(rs_radius_scan *p, const head_chunk *at, const chunk_wei
 static void scan_part(rs_radius_scan *p, const rs_states_part *part, int64_t h)
 {
     int64_t size = p->state * p->dim;
-    double *work = p->work + omp_get_thread_num() * work_size(p);
+    double *work = p->work + rs_thread_number() * work_size(p);
     chunk_weights weights;
     head_chunk at = {.head = h,
                      .group = h / (p->heads / p->groups),

@@ -2,9 +2,8 @@
 #include "engine/tape.h"
 
 #include "base/memory.h"
+#include "linalg/threads.h"
 #include "network/op_traits.h"
-
-#include <omp.h>
 
 static const rs_ops *const rows[RS_PRECISIONS] = {&rs_ops_f32, &rs_ops_f64, &rs_ops_residual};
 
@@ -168,7 +167,7 @@ rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matr
     rs_attention_view view = *matrix;
     view.layer = run->layer;
     view.branch = run->branch;
-    view.thread = omp_get_thread_num();
+    view.thread = rs_thread_number();
     for (size_t i = 0; i < run->n_taps; i++) {
         const rs_tap *tap = run->taps[i];
         if (!wants_matrix(run, tap, view.sample, view.head)) continue;

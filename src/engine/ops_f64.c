@@ -8,10 +8,10 @@
 #include "linalg/blas.h"
 #include "linalg/gemm.h"
 #include "linalg/low_rank.h"
+#include "linalg/threads.h"
 #include "linalg/vector.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 

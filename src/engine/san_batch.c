@@ -4,10 +4,10 @@
 #include "base/cpu.h"
 #include "base/memory.h"
 #include "engine/san_kernels.h"
+#include "linalg/threads.h"
 #include "network/draw.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -177,10 +177,10 @@ static rs_status run_all(work *w, rs_error *err)
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 4)
     for (int64_t i = 0; i < b->networks; i++) {
         if (atomic_load_explicit(&stop, memory_order_relaxed)) continue;
-        room r = room_at(memory + (size_t)omp_get_thread_num() * size, b);
+        room r = room_at(memory + (size_t)rs_thread_number() * size, b);
         run_network(w, &r, i);
         rs_error ignored;
-        if (omp_get_thread_num() == 0 && rs_check_cancelled(w->context, &ignored) != RS_OK)
+        if (rs_thread_number() == 0 && rs_check_cancelled(w->context, &ignored) != RS_OK)
             atomic_store_explicit(&stop, true, memory_order_relaxed);
     }
     rs_free(memory);

@@ -10,7 +10,6 @@
 
 #include "base/memory.h"
 
-#include <omp.h>
 #include <string.h>
 
 /* What identifies a decoded piece: the stored vectors it takes, and how. */

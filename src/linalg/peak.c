@@ -13,8 +13,6 @@
 #include "linalg/blas.h"
 #include "linalg/threads.h"
 
-#include <omp.h>
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)

@@ -12,11 +12,13 @@ static int blas_host; /* OpenBLAS's count before the first of them */
 
 static _Thread_local int depth;       /* holds of this thread that are not released */
 static _Thread_local int openmp_host; /* OpenMP's count before the first of them */
+static _Thread_local int level_host;  /* parallel regions of the host around the first of them */
 
 void rs_threads_hold(void)
 {
     if (depth++ > 0) return;
     openmp_host = omp_get_max_threads();
+    level_host = omp_get_level();
     pthread_mutex_lock(&lock);
     if (inside++ == 0) {
         blas_host = openblas_get_num_threads();
@@ -33,6 +35,12 @@ void rs_threads_release(void)
     if (--inside == 0) openblas_set_num_threads(blas_host);
     pthread_mutex_unlock(&lock);
     omp_set_num_threads(openmp_host);
+    level_host = 0;
+}
+
+int rs_thread_number(void)
+{
+    return omp_get_level() > level_host ? omp_get_thread_num() : 0;
 }
 
 int rs_default_threads(void)

@@ -20,6 +20,10 @@
 void rs_threads_hold(void);
 void rs_threads_release(void);
 
+/* The number, from 0, of this thread in the team that works here: the one that rooms for each thread
+ * are told apart by. Not OpenMP's number for a thread that a host calls from a team of its own. */
+int rs_thread_number(void);
+
 /* As many threads as OpenMP gives the calling thread outside a hold, but at most 64: what Debian's
  * OpenBLAS is built to serve at once. */
 int rs_default_threads(void);

@@ -3,10 +3,10 @@
  * own variance, under its mask (docs/theory/attention.md, 8). One set a head and length, whatever
  * the number of samples: a mean over the samples weights lengths by how many have them.
  */
+#include "linalg/threads.h"
 #include "observe/gather.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdatomic.h>
 
 enum { DRAWS = 4 };
@@ -55,7 +55,7 @@ static bool draw(nulls *o, size_t task)
         (uint64_t)1 << 62 | (uint64_t)row->layer << 44 | (uint64_t)row->head << 26 | (uint64_t)n;
     return rs_attention_ranks_null(&o->drawn[task], op ? row->mean.logit_variance : (double)NAN, n,
                                    op && op->causal, op ? op->window : 0, DRAWS, g->context->seed,
-                                   stream, o->rooms + o->room * (size_t)omp_get_thread_num());
+                                   stream, o->rooms + o->room * (size_t)rs_thread_number());
 }
 
 /* The mean over the samples of what was drawn for their lengths. */

@@ -9,10 +9,10 @@
 #include "observe/gather.h"
 
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 #include "network/op_traits.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* The largest entry of a matrix whose sums over heads surely fit. */
@@ -188,7 +188,7 @@ rs_status rs_gather_rollout_layer(rs_gather *g, int32_t layer, rs_error *err)
         own[RATIO] = own[EFFECTIVE] = NAN;
         if (n > 0 && rs_measures_ranks(g->options, n))
             fold(own, &g->rolled[s], n, mixer, (rs_rollout_form)(t % FORMS),
-                 (rs_workspace){.base = g->listener.scratch[omp_get_thread_num()]});
+                 (rs_workspace){.base = g->listener.scratch[rs_thread_number()]});
     }
     for (int64_t t = 0; t < samples * FORMS; t++)
         rs_sums_add(&g->rollout, (size_t)layer * FORMS + (size_t)(t % FORMS), values + t * COLUMNS);

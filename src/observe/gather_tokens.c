@@ -4,10 +4,10 @@
 
 #include "base/sort.h"
 #include "linalg/lp_centre.h"
+#include "linalg/threads.h"
 #include "network/graph.h"
 
 #include <math.h>
-#include <omp.h>
 
 /* ---- spreads and sums ---- */
 
@@ -199,7 +199,7 @@ static rs_status measure_pair(rs_gather *g, int64_t s, const rs_state_view *view
                                  .n = view->batch->begin[s + 1] - view->batch->begin[s],
                                  .d = view->cols};
     return rs_token_measure_residual(&g->slots[s], &x, options,
-                                     g->listener.scratch[omp_get_thread_num()], err);
+                                     g->listener.scratch[rs_thread_number()], err);
 }
 
 static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err)
@@ -211,7 +211,7 @@ static rs_status measure_sample(rs_gather *g, int64_t s, matrix x, rs_error *err
                                       .right = g->right,
                                       .no_diameter = !rs_measures_pairs(g->options, n),
                                       .epsilon = rs_precision_roundoff(g->precision)};
-    void *workspace = g->listener.scratch[omp_get_thread_num()];
+    void *workspace = g->listener.scratch[rs_thread_number()];
     if (x.pair) return measure_pair(g, s, x.pair, &options, err);
     if (x.precision == RS_PRECISION_F32)
         return rs_token_measure_f32(&g->slots[s], (const float *)x.data + first, n, x.width,

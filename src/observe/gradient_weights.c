@@ -4,8 +4,7 @@
 
 #include "base/memory.h"
 #include "engine/dense_matrix.h"
-
-#include <omp.h>
+#include "linalg/threads.h"
 
 /* Sums over pieces are added in the order of the pieces, whichever thread took them. */
 typedef struct pieces {
@@ -88,7 +87,7 @@ rs_status rs_parameter_squares(double *squares, const rs_network *network, const
     RS_TRY(open_pieces(&at, p, parts, threads, err));
 #pragma omp parallel num_threads(threads) if (at.n > 1)
     {
-        double *numbers = at.numbers + (int64_t)omp_get_thread_num() * at.outputs * p->in;
+        double *numbers = at.numbers + (int64_t)rs_thread_number() * at.outputs * p->in;
 #pragma omp for schedule(dynamic)
         for (int64_t b = 0; b < at.n; b++) {
             int64_t first = b * at.outputs, left = p->out - first;

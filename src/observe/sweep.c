@@ -2,9 +2,9 @@
 #include "observe/sweep.h"
 
 #include "base/memory.h"
+#include "linalg/threads.h"
 
 #include <math.h>
-#include <omp.h>
 
 typedef struct sweep {
     rs_listener listener;
@@ -114,7 +114,7 @@ static rs_status hear_state(void *user, rs_site site, int32_t layer, const rs_st
                           .f32 = view->precision == RS_PRECISION_F32,
                           .n = begin[s + 1] - begin[s],
                           .d = view->cols};
-        w->slots[s] = measure(&x, w->listener.scratch[omp_get_thread_num()]);
+        w->slots[s] = measure(&x, w->listener.scratch[rs_thread_number()]);
     }
     for (int32_t p = 0; p < w->points; p++)
         for (int32_t s = 0; s < samples; s++)

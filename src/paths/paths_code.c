@@ -12,9 +12,9 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 typedef struct chains {
@@ -133,7 +133,7 @@ static void step_path(chains *c, int32_t at)
     size_t path = c->active[at];
     double *product = c->product + path * (size_t)(n * n),
            *state = c->state + path * (size_t)(n * d);
-    double *scratch = c->scratch[omp_get_thread_num()], *mixing = c->mixing + at * n * n;
+    double *scratch = c->scratch[rs_thread_number()], *mixing = c->mixing + at * n * n;
     rs_frozen_code_head(state, c->op_in + at * n * d, mixing, choice_of(c, path), &c->f, scratch);
     plain_norm(state, n, d);
     memcpy(scratch, product, (size_t)(n * n) * sizeof *product);

@@ -8,10 +8,10 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 #include "linalg/vector.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* Rows that go through a weight matrix at once. */
@@ -87,7 +87,7 @@ static void attend_all(pass *p)
 #pragma omp parallel for num_threads(p->context->threads) schedule(dynamic)
     for (int32_t at = 0; at < m; at += group)
         rs_frozen_attend(p->to + at, p->from + at, at + group < m ? group : m - at, &p->f,
-                         p->scratch[omp_get_thread_num()]);
+                         p->scratch[rs_thread_number()]);
 }
 
 /* What flows into slot s from the heads: from one length below; `rest` keeps what it has. */
@@ -142,7 +142,7 @@ static void advance_paths(pass *p)
 #pragma omp parallel for num_threads(p->context->threads) schedule(dynamic)
     for (int64_t i = 0; i < paths; i++)
         rs_single_advance(&p->single[i], p->set->choice[i * p->plan->n_hops + p->hop], p->slot[0],
-                          p->rows, &p->f, p->scratch[omp_get_thread_num()]);
+                          p->rows, &p->f, p->scratch[rs_thread_number()]);
     if (paths) rs_single_rows(p->rows, &p->f);
 }
 
@@ -152,7 +152,7 @@ static void finish_paths(pass *p)
 #pragma omp parallel for num_threads(p->context->threads) schedule(dynamic)
     for (int64_t i = 0; i < paths; i++)
         rs_single_finish(&p->single[i], p->slot[0], p->rows, p->n, p->d,
-                         p->scratch[omp_get_thread_num()]);
+                         p->scratch[rs_thread_number()]);
 }
 
 static rs_status pass_branch(pass *p, rs_error *err)

@@ -1,8 +1,8 @@
 /* predict_change.c: one architecture with other words, by theory. */
+#include "linalg/threads.h"
 #include "predict/predict_parts.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ static void try_one(rs_predict_variant *v, const rs_predict_run *run)
 {
     rs_forecast_settings settings = run->settings;
     json_t *json = v->json;
-    settings.kept = run->kept ? run->kept[omp_get_thread_num()] : NULL;
+    settings.kept = run->kept ? run->kept[rs_thread_number()] : NULL;
     v->status = rs_check_cancelled(run->context, &v->why);
     if (v->status != RS_OK || !json) return;
     v->json = NULL;

@@ -2,12 +2,12 @@
 #include "predict/trials.h"
 
 #include "base/memory.h"
+#include "linalg/threads.h"
 #include "predict/trials_batch.h"
 #include "predict/trials_engine.h"
 #include "predict/trials_stats.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdatomic.h>
 
 void rs_trials_free(rs_trials *trials)
@@ -52,7 +52,7 @@ typedef struct work {
 static void count_done(const work *w, int32_t more)
 {
     uint64_t done = __atomic_add_fetch(w->done, (uint64_t)more, __ATOMIC_RELAXED);
-    if (omp_get_thread_num() == 0) rs_progress(w->context, "trials", done, w->total, "trials");
+    if (rs_thread_number() == 0) rs_progress(w->context, "trials", done, w->total, "trials");
 }
 
 static double *numbers_of(const rs_trials *trials, int32_t trial)

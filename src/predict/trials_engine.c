@@ -5,11 +5,11 @@
 #include "base/budget.h"
 #include "base/memory.h"
 #include "engine/gradient.h"
+#include "linalg/threads.h"
 #include "network/op_traits.h"
 #include "predict/trials_batch.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -343,7 +343,7 @@ rs_status rs_trials_engine_run(double *numbers, int32_t layers, const rs_network
             atomic_store_explicit(&stop, true, memory_order_relaxed);
         }
         int so_far = atomic_fetch_add(&done, 1) + 1;
-        if (omp_get_thread_num() == 0)
+        if (rs_thread_number() == 0)
             rs_progress(context, "trials", (uint64_t)so_far, (uint64_t)request->trials, "trials");
     }
     if (kept != RS_OK && err) *err = kept_error;

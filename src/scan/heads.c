@@ -13,7 +13,6 @@
 #include "scan/heads_batch.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* Numbers in the Grams of a batch that takes more than one layer: 32 MiB. */

@@ -8,11 +8,11 @@
  */
 #include "base/memory.h"
 #include "linalg/spectrum.h"
+#include "linalg/threads.h"
 #include "products/factor.h"
 #include "scan/scan_energy.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 enum { LARGE = 4608 };
@@ -163,8 +163,7 @@ static rs_status measure_some(rs_stored_matrices *all, bool large, int threads, 
         rs_error error;
         rs_status status = measure_stored(&all->items[i], fold, &error);
         rs_keep_first(&kept, &kept_error, status, &error);
-        if (omp_get_thread_num() == 0)
-            rs_progress(context, "stored matrices", i, all->n, "matrices");
+        if (rs_thread_number() == 0) rs_progress(context, "stored matrices", i, all->n, "matrices");
     }
     if (kept != RS_OK && err) *err = kept_error;
     return kept == RS_OK ? rs_check_cancelled(context, err) : kept;

@@ -11,11 +11,11 @@
 #include "linalg/measures.h"
 #include "linalg/powerlaw.h"
 #include "linalg/spectrum.h"
+#include "linalg/threads.h"
 #include "products/factor.h"
 #include "scan/scan.h"
 
 #include <math.h>
-#include <omp.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,7 +314,7 @@ static rs_status measure_some(item *items, size_t begin, size_t end, size_t n, i
         rs_error error;
         rs_status status = measure_item(&items[i], options, &error);
         rs_keep_first(&kept, &kept_error, status, &error);
-        if (omp_get_thread_num() == 0) rs_progress(context, "matrices", i, n, "matrices");
+        if (rs_thread_number() == 0) rs_progress(context, "matrices", i, n, "matrices");
     }
     if (kept != RS_OK && err) *err = kept_error;
     return kept == RS_OK ? rs_check_cancelled(context, err) : kept;

@@ -3,7 +3,6 @@
 
 #include "base/memory.h"
 
-#include <omp.h>
 #include <string.h>
 
 typedef struct part {

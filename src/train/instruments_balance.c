@@ -20,9 +20,9 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
+#include "linalg/threads.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* Which arrays of an item are multiplied. */
@@ -247,8 +247,7 @@ rs_status rs_instruments_balance_before(rs_instruments *i, rs_error *err)
     RS_TRY(rs_instruments_balance_open(i, err));
 #pragma omp parallel for num_threads(i->context->threads) schedule(dynamic)
     for (size_t p = 0; p < i->n_products; p++)
-        if (i->products[p].b >= 0)
-            look_before(i, &i->products[p], &i->scratch[omp_get_thread_num()]);
+        if (i->products[p].b >= 0) look_before(i, &i->products[p], &i->scratch[rs_thread_number()]);
     return RS_OK;
 }
 
@@ -298,7 +297,7 @@ rs_status rs_instruments_balance_after(rs_instruments *i, rs_error *err)
         law which = law_of(i, p);
         if (which == LAW_NONE) continue;
         double size = p->pair.norm_x + p->pair.norm_y;
-        double residual = residual_of(i, p, which, &i->scratch[omp_get_thread_num()]);
+        double residual = residual_of(i, p, which, &i->scratch[rs_thread_number()]);
         i->ranks[k].balance_law = names[which];
         i->ranks[k].balance_residual = size > 0 ? residual / size : NAN;
     }

@@ -8,12 +8,12 @@
 #include "train/instruments_parts.h"
 
 #include "base/memory.h"
+#include "linalg/threads.h"
 #include "measures/attention_null.h"
 #include "measures/token_measures.h"
 #include "network/op_traits.h"
 
 #include <math.h>
-#include <omp.h>
 
 /* ---- tokens ---- */
 
@@ -31,7 +31,7 @@ static rs_status measure_sample(rs_instruments *i, const rs_state_view *view, in
     const rs_token_options options = token_options(i);
     rs_token_measures measures;
     int64_t first = view->batch->begin[sample], n = view->batch->begin[sample + 1] - first;
-    void *space = p->workspaces[omp_get_thread_num()];
+    void *space = p->workspaces[rs_thread_number()];
     p->residual[sample] = p->cosine[sample] = NAN;
     if (n < 1) return RS_OK;
     if (view->precision == RS_PRECISION_F32)

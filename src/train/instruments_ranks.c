@@ -10,9 +10,9 @@
 #include "base/memory.h"
 #include "linalg/measures.h"
 #include "linalg/spectrum.h"
+#include "linalg/threads.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* Agreement of tr(XY) with the sum of squares, relative to |X| |Y|. */
@@ -141,7 +141,7 @@ rs_status rs_instruments_grams(rs_instruments *i, rs_error *err)
 #pragma omp task firstprivate(f, n)
         {
             rs_error error = {0};
-            rs_status status = fill_bundle(i, f, n, &i->scratch[omp_get_thread_num()].tile, &error);
+            rs_status status = fill_bundle(i, f, n, &i->scratch[rs_thread_number()].tile, &error);
             rs_keep_first(&kept, &kept_error, status, &error);
         }
     }
@@ -283,7 +283,7 @@ rs_status rs_instruments_ranks(rs_instruments *i, rs_error *err)
         size_t left = i->n_products - p;
         size_t n = left < RS_PRODUCTS_AT_ONCE ? left : RS_PRODUCTS_AT_ONCE;
         rs_error error = {0};
-        rs_status status = find_spectra(i, p, n, &i->scratch[omp_get_thread_num()], &error);
+        rs_status status = find_spectra(i, p, n, &i->scratch[rs_thread_number()], &error);
         rs_keep_first(&kept, &kept_error, status, &error);
         for (size_t k = p; k < p + n && status == RS_OK; k++)
             set_row(&i->ranks[k], i, &i->products[k]);
