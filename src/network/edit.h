@@ -86,8 +86,11 @@ rs_status rs_edit_apply(rs_network *network, const rs_edit *edit, rs_error *err)
 int32_t rs_branch_ablatable(const rs_branch *branch, const char **why);
 /* Leaves the heads [n] of a branch out, as rs_branch_ablatable numbers them: their part of the
  * output map (W_O,h; of values, and their bias, where heads have no output map) becomes 0, as a copy
- * in the arena. Every other number stays, biases of the output too. where: for messages. */
+ * in the arena. Every other number stays, biases of the output too. Each head must be one of them.
+ * where: for messages. */
 rs_status rs_branch_ablate(rs_branch *branch, const int32_t *heads, size_t n, rs_arena *arena,
                            const char *where, rs_error *err);
+/* The most that these copies take where an edit leaves heads out, in bytes. */
+double rs_ablation_bytes(const rs_network *network, const rs_edit *edit);
 
 #endif

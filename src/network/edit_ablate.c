@@ -4,6 +4,7 @@
  */
 #include "network/edit_parts.h"
 
+#include "base/memory.h"
 #include "network/op_traits.h"
 
 #include <stdio.h>
@@ -105,25 +106,27 @@ static void clear_head(const rs_dense *map, bool by_input, int32_t head, int32_t
     }
 }
 
+static rs_status count_heads(int32_t *heads, const rs_branch *branch, const char *where,
+                             rs_error *err)
+{
+    const char *why;
+    *heads = rs_branch_ablatable(branch, &why);
+    return *heads > 0 ? RS_OK
+                      : rs_fail(err, RS_E_BAD_OPTION, where, NULL,
+                                "no head of this mixer (%s) can be left out: %s",
+                                rs_branch_traits(branch)->name, why);
+}
+
 rs_status rs_branch_ablate(rs_branch *branch, const int32_t *heads, size_t n, rs_arena *arena,
                            const char *where, rs_error *err)
 {
-    const char *why;
-    int32_t all = rs_branch_ablatable(branch, &why);
-    if (all == 0)
-        return rs_fail(err, RS_E_BAD_OPTION, where, NULL,
-                       "no head of this mixer (%s) can be left out: %s",
-                       rs_branch_traits(branch)->name, why);
+    int32_t all;
+    RS_TRY(count_heads(&all, branch, where, err));
     rs_dense *out = output_map(branch), *map = out ? out : map_of(branch, RS_ROLE_V);
     RS_TRY(copy_tensor(&map->weight, arena, err));
     if (!out && map->bias) RS_TRY(copy_tensor(&map->bias, arena, err));
-    for (size_t i = 0; i < n; i++) {
-        if (heads[i] < 0 || heads[i] >= all)
-            return rs_fail(err, RS_E_BAD_OPTION, where, "heads count from 0",
-                           "there is no head %d: this mixer (%s) has %d", (int)heads[i],
-                           rs_branch_traits(branch)->name, (int)all);
+    for (size_t i = 0; i < n; i++)
         clear_head(map, out != NULL, heads[i], all);
-    }
     return RS_OK;
 }
 
@@ -164,28 +167,96 @@ static rs_branch *mixer_of(rs_layer *layer)
     return mixer ? &layer->branches[mixer - layer->branches] : NULL;
 }
 
-static rs_status ablate_one(const rs_edition *e, int32_t l, int32_t head)
+static rs_status check_pair(const rs_edition *e, int32_t l, int32_t head)
 {
     char where[96];
+    int32_t all;
     snprintf(where, sizeof where, "--ablate %d:%d", (int)l, (int)head);
     if (l >= e->network->n_layers)
         return rs_fail(e->err, RS_E_BAD_OPTION, where, "layers count from 0",
                        "there is no layer %d: this network has %d", (int)l,
                        (int)e->network->n_layers);
-    rs_branch *mixer = mixer_of(&e->network->layers[l]);
+    const rs_branch *mixer = rs_layer_mixer(&e->network->layers[l]);
     if (!mixer)
         return rs_fail(e->err, RS_E_BAD_OPTION, where, NULL,
                        "layer %d has nothing that mixes tokens", (int)l);
-    return rs_branch_ablate(mixer, &head, 1, e->network->arena, where, e->err);
+    RS_TRY(count_heads(&all, mixer, where, e->err));
+    if (head >= all)
+        return rs_fail(e->err, RS_E_BAD_OPTION, where, "heads count from 0",
+                       "there is no head %d: this mixer (%s) has %d", (int)head,
+                       rs_branch_traits(mixer)->name, (int)all);
+    return RS_OK;
 }
 
+/* Pair `at` of the edit's lists, counted over all of them; false behind the last. */
+static bool list_next(const rs_edit *edit, size_t *list, const char **at, int32_t pair[2])
+{
+    while (*list < RS_ABLATIONS && edit->ablate[*list]) {
+        if (!*at) *at = edit->ablate[*list];
+        if (**at && (*at = next_pair(pair, *at))) return true;
+        *at = NULL;
+        ++*list;
+    }
+    return false;
+}
+
+/* The heads of layer l, each once; `heads` has room for `most`. */
+static size_t heads_of_layer(int32_t *heads, int32_t most, const rs_edit *edit, int32_t l)
+{
+    size_t list = 0, n = 0;
+    const char *at = NULL;
+    int32_t pair[2];
+    while (list_next(edit, &list, &at, pair)) {
+        bool known = pair[0] != l || pair[1] >= most;
+        for (size_t i = 0; i < n && !known; i++)
+            known = heads[i] == pair[1];
+        if (!known) heads[n++] = pair[1];
+    }
+    return n;
+}
+
+/* Each layer at once: its output map is copied once. */
 rs_status rs_edit_ablate(const rs_edition *e)
 {
+    size_t list = 0;
+    const char *at = NULL;
     int32_t pair[2];
-    for (size_t i = 0; i < RS_ABLATIONS && e->edit->ablate[i]; i++)
-        for (const char *at = e->edit->ablate[i]; at && *at;) {
-            at = next_pair(pair, at);
-            if (at) RS_TRY(ablate_one(e, pair[0], pair[1]));
-        }
+    while (list_next(e->edit, &list, &at, pair))
+        RS_TRY(check_pair(e, pair[0], pair[1]));
+    for (int32_t l = 0; l < e->network->n_layers && list > 0; l++) {
+        rs_branch *mixer = mixer_of(&e->network->layers[l]);
+        int32_t all = mixer ? rs_branch_ablatable(mixer, NULL) : 0;
+        int32_t *heads = rs_calloc((size_t)all + 1, sizeof *heads);
+        if (!heads) return rs_fail_memory(e->err, "heads", (size_t)all * sizeof *heads);
+        size_t n = heads_of_layer(heads, all, e->edit, l);
+        rs_status status =
+            n > 0 ? rs_branch_ablate(mixer, heads, n, e->network->arena, "--ablate", e->err)
+                  : RS_OK;
+        rs_free(heads);
+        if (status != RS_OK) return status;
+    }
     return RS_OK;
+}
+
+static bool is_listed(const rs_edit *edit, int32_t l)
+{
+    size_t list = 0;
+    const char *at = NULL;
+    int32_t pair[2] = {-1, 0};
+    while (list_next(edit, &list, &at, pair))
+        if (pair[0] == l) return true;
+    return false;
+}
+
+double rs_ablation_bytes(const rs_network *network, const rs_edit *edit)
+{
+    double bytes = 0;
+    for (int32_t l = 0; l < network->n_layers && edit->ablate[0]; l++) {
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
+        if (!mixer || rs_branch_ablatable(mixer, NULL) == 0 || !is_listed(edit, l)) continue;
+        rs_branch copy = *mixer;
+        const rs_dense *out = output_map(&copy), *map = out ? out : map_of(&copy, RS_ROLE_V);
+        bytes += (double)map->weight->count * sizeof(double);
+    }
+    return bytes;
 }

@@ -11,6 +11,7 @@ void rs_paths_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     double n = (double)shape.longest, state = n * (double)s.d * sizeof(double);
     (void)context;
     rs_need_copies(budget, 1, s);
+    rs_budget_add(budget, "maps without heads", rs_ablation_bytes(network, &o->edit));
     rs_need_pass(budget, network, n, RS_PRECISION_F64);
     rs_budget_add(budget, "counts of paths", (s.layers + 1) * lengths * sizeof(double));
     /* Each row but the model's own is compared with it: its logits and their softmax. */

@@ -60,6 +60,7 @@ void rs_probe_need(rs_budget *budget, const rs_network *network, rs_run_shape sh
     /* where the longest is left out nothing is known of the others */
     int64_t pairs = rs_measures_pairs(m, shape.longest) ? shape.longest : 0;
     rs_need_copies(budget, 1, s);
+    rs_budget_add(budget, "maps without heads", rs_ablation_bytes(network, &o->edit));
     rs_need_pass(budget, network, at_once * (double)shape.longest, m->precision);
     rs_budget_add(budget, "measures of tokens",
                   rows * (sizeof(rs_token_row) +
