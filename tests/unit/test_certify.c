@@ -81,6 +81,19 @@ static void edits(void **state)
             }
 }
 
+/* Rows of attention that is cut to a lower rank need not sum to 1, what every bound rests on. */
+static void nothing_of_attention_cut_to_a_rank(void **state)
+{
+    (void)state;
+    rs_error err;
+    rs_result *result;
+    rs_certify_request request = request_for(RS_TEST_DATA "/forward/bert");
+    put(tokens_path, "[[1,2,3,4]]");
+    assert_int_equal(rs_edit_option(&request.options.edit, "attention-rank", "2", &err), RS_OK);
+    assert_int_equal(try(&result, &request, 1, &err), RS_E_UNSUPPORTED);
+    assert_non_null(strstr(err.what, "lower rank"));
+}
+
 /* ---- networks of the theory papers ---- */
 
 static const char pure[] =
@@ -483,6 +496,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_families),
         cmocka_unit_test(edits),
+        cmocka_unit_test(nothing_of_attention_cut_to_a_rank),
         cmocka_unit_test(pure_attention),
         cmocka_unit_test(causal_half),
         cmocka_unit_test(values_change_the_rate),
