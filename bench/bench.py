@@ -172,17 +172,17 @@ def case_start(quick):
           f"least {min(times):.3f} s, most {max(times):.3f} s")
 
 
-def svg_plot(path, xs, seconds, memory):
-    """Two panels, measured points and the line through the first and last."""
+def svg_plot(path, panels):
+    """Side by side, panels (title, xs, ys): measured points joined by a line."""
     width, height, pad = 360, 240, 46
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{2 * width}" height="{height}" font-family="sans-serif" font-size="11">',
-             f'<rect width="{2 * width}" height="{height}" fill="white"/>']
-    for panel, (ys, title) in enumerate(((seconds, "seconds"), (memory, "own memory, MiB"))):
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{len(panels) * width}" height="{height}" font-family="sans-serif" font-size="11">',
+             f'<rect width="{len(panels) * width}" height="{height}" fill="white"/>']
+    for panel, (title, xs, ys) in enumerate(panels):
         left, top = panel * width + pad, 24
         w, h, most = width - pad - 16, height - 24 - 36, max(ys) * 1.1
         def at(x, y):
             return left + w * x / max(xs), top + h * (1 - y / most)
-        parts.append(f'<text x="{left}" y="14">{title} by layers</text>')
+        parts.append(f'<text x="{left}" y="14">{title}</text>')
         parts.append(f'<path d="M{left},{top}V{top + h}H{left + w}" fill="none" stroke="#444"/>')
         for x in xs:
             px, _ = at(x, 0)
@@ -194,7 +194,12 @@ def svg_plot(path, xs, seconds, memory):
         parts.append(f'<polyline points="{points}" fill="none" stroke="#1f5fa8" stroke-width="2"/>')
         for x, y in zip(xs, ys):
             parts.append('<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="#1f5fa8"/>'.format(*at(x, y)))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     open(path, "w").write("\n".join(parts + ["</svg>\n"]))
+
+
+def image(name):
+    return os.path.join(ROOT, "docs", "images", name)
 
 
 def case_layers(quick):
@@ -210,8 +215,7 @@ def case_layers(quick):
         seconds.append(statistics.median(scan(model, "--layers", span) for _ in range(3)))
         memory.append(peak_memory([SCOPE, "scan", model, "--quiet", "--layers", span])[0])
         print(f"  {n:3d} layers {seconds[-1]:8.3f} s  {seconds[-1] / n:7.3f} s a layer  {memory[-1]:7.1f} MiB own memory", flush=True)
-    os.makedirs(os.path.join(ROOT, "docs", "images"), exist_ok=True)
-    svg_plot(os.path.join(ROOT, "docs", "images", "layers.svg"), xs, seconds, memory)
+    svg_plot(image("layers.svg"), [("seconds by layers", xs, seconds), ("own memory, MiB by layers", xs, memory)])
 
 
 def case_measures(quick):
@@ -456,6 +460,31 @@ def case_train(quick):
         print("    most memory: {ours:.0f} MiB, PyTorch eager {eager:.0f}, fused {fused:.0f}".format(**peaks))
 
 
+def case_sizes(quick):
+    """A step of training against its numbers of layers and of tokens: runs of all sizes take turns, so that a busy minute slows them all."""
+    run(["cmake", "--build", os.path.join(ROOT, "build"), "--target", "bench_train"])
+    text = os.path.join(WORK, "letters.txt")
+    with open(text, "w", encoding="ascii") as f:
+        f.write("".join(chr(97 + i * i % 23) for i in range(100000)))
+    shape = ["data.text=" + text, "model.d_model=256", "model.heads=4", "schedule.kind=constant"]
+    layers = [(n, [*shape, f"model.depth={n}", "data.length=128", "batch=8"]) for n in (1, 2, 4, 8, 16)]
+    tokens = [(128 * n, [*shape, "model.depth=2", "data.length=128", f"batch={n}"]) for n in (2, 4, 8, 16, 32)]
+    panels = []
+    for what, sizes in (("layers", layers), ("tokens", tokens)):
+        runs = {n: Trainer("char-lm", THREADS, *settings) for n, settings in sizes}
+        for one in runs.values():
+            one.seconds(1)  # to warm up
+        rounds = [{n: one.seconds(2)["seconds"] / 2 for n, one in runs.items()} for _ in range(3 if quick else 9)]
+        for one in runs.values():
+            one.close()
+        xs, ys = list(runs), [1e3 * statistics.median(r[n] for r in rounds) for n in runs]
+        slope, start = statistics.linear_regression(xs, ys)
+        for x, y in zip(xs, ys):
+            print(f"  {x:5d} {what:7} {y:9.2f} ms a step, {y / (start + slope * x):.3f} of the line {start:.2f} + {slope:.4g} a {what[:-1]}", flush=True)
+        panels.append((f"ms a step by {what}", xs, ys))
+    svg_plot(image("steps.svg"), panels)
+
+
 def case_startup(quick):
     model = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
     forward_model("bert")
@@ -590,7 +619,7 @@ def case_report(quick):
 
 
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
-         "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "train": case_train, "startup": case_startup,
+         "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "train": case_train, "sizes": case_sizes, "startup": case_startup,
          "memory": case_memory, "measures": case_measures, "san": case_san, "trials": case_trials, "theory": case_theory, "residual": case_residual, "session": case_session,
          "report": case_report}
 

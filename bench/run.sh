@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh: the benches behind 'make bench'. The peers (NumPy, PyTorch, WeightWatcher) live in .venv, pinned by tests/oracle/requirements.txt.
-#   bench/run.sh [--quick] [CASE...]     cases: start product matrices layers bert tables prefill states sweep gradients train startup memory measures san trials theory residual session report
+#   bench/run.sh [--quick] [CASE...]     cases: start product matrices layers bert tables prefill states sweep gradients train sizes startup memory measures san trials theory residual session report
 set -eu
 cd "$(dirname "$0")/.."
 if ! cmp -s tests/oracle/requirements.txt .venv/requirements.txt; then
