@@ -32,16 +32,18 @@ struct rs_gram_attention {
     double *pull, *apart, *tilt, *rest, *flat, *half; /* [n, n] */
     double *shared;                                   /* [n, n]: E Σ_j A_ij A_i'j, i' <= i */
     double *lift;                                     /* [n]: √(ĉ/c) of each row */
-    double *rate, *size;     /* [n]: of a row, and of a key beside the largest */
-    double *spread, *third;  /* [n]: what logits vary by over a row's keys, its E ΣA³ */
+    double *rate, *size; /* [n]: of a row, and of a key beside the largest */
+    double *spread, *tail; /* [n]: what logits vary by over a row's keys, its 2E ΣA³ − E(ΣA²)² */
+    double *varied;        /* [n]: of the tokens under a row's weights, in units of apart */
     double *gaps, *uneven;   /* [n]: the keys' mean gap, and how far gaps are from it */
     double *squares, *means; /* [n + 1]: scratch of gram_logits.h */
-    double *table, *thirds;  /* [n, TABLE]: ĉ/c, and ln(n² E ΣA³), where filled */
+    double *table, *tails;   /* [n, TABLE]: ĉ/c, and ln(n² tail), where filled */
     bool filled[TABLE];
     rs_softmax_moments *moments; /* [n] */
     double *block;
     double ln_unit; /* of apart */
     double ratio;   /* of that unit to the largest square */
+    double led;     /* what a row gathers along its own query, per varied² and product of tokens */
     /* keys differ in size or in who sees them; by powers of rate and size where it is split */
     bool tilted, split;
 };
@@ -49,6 +51,12 @@ struct rs_gram_attention {
 static double table_point(int k)
 {
     return TABLE_LOW + (TABLE_HIGH - TABLE_LOW) * k / (TABLE - 1);
+}
+
+/* 2E ΣA³ − E(ΣA²)², never less than E ΣA³: what E ΣA² loses in the square of a derivative by logits. */
+static double tail_of(const rs_softmax_moments *m)
+{
+    return 2 * m->third - m->square;
 }
 
 /* Columns around `at`, counted in points, that there are not yet. */
@@ -61,7 +69,7 @@ static void fill_table(rs_gram_attention *a, int first)
         for (int64_t i = 0; i < a->n; i++) {
             double keys = (double)(i + 1);
             a->table[i * TABLE + k] = i == 0 ? 1 : a->moments[i].equal / c;
-            a->thirds[i * TABLE + k] = log(keys * keys * a->moments[i].third);
+            a->tails[i * TABLE + k] = log(keys * keys * tail_of(&a->moments[i]));
         }
         a->filled[k] = true;
     }
@@ -70,7 +78,7 @@ static void fill_table(rs_gram_attention *a, int first)
 rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *err)
 {
     enum { MATRICES = 7 };
-    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 9) + 2;
+    size_t size = (size_t)n * (size_t)n, all = MATRICES * size + (size_t)n * (2 * TABLE + 10) + 2;
     rs_gram_attention *a = *out = rs_calloc(1, sizeof *a);
     if (!a) return rs_fail_memory(err, "attention", sizeof *a);
     a->n = n;
@@ -86,8 +94,9 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             *parts[k] = a->block + k * size;
         a->spread = a->lift + n;
-        a->third = a->spread + n;
-        a->gaps = a->third + n;
+        a->tail = a->spread + n;
+        a->varied = a->tail + n;
+        a->gaps = a->varied + n;
         a->uneven = a->gaps + n;
         a->rate = a->uneven + n;
         a->size = a->rate + n;
@@ -95,7 +104,7 @@ rs_status rs_gram_attention_open(rs_gram_attention **out, int64_t n, rs_error *e
         a->means = a->squares + n + 1;
         a->table = a->means + n + 1;
         a->end = a->first + n;
-        a->thirds = a->table + n * TABLE;
+        a->tails = a->table + n * TABLE;
     }
     if (status == RS_OK) return RS_OK;
     rs_gram_attention_close(a);
@@ -162,32 +171,32 @@ static double interpolate(const double *row, const double share[AROUND])
     return value;
 }
 
-/* ĉ/c and E ΣA³ of a row of so many keys. */
-static double lift_of(double *third, rs_gram_attention *a, int64_t keys, double c)
+/* ĉ/c and the tail of a row of so many keys. */
+static double lift_of(double *tail, rs_gram_attention *a, int64_t keys, double c)
 {
-    const double *row = a->table + (keys - 1) * TABLE, *thirds = a->thirds + (keys - 1) * TABLE;
+    const double *row = a->table + (keys - 1) * TABLE, *tails = a->tails + (keys - 1) * TABLE;
     double low = exp(TABLE_LOW), n = (double)keys;
     double at = (log(c) - TABLE_LOW) / (TABLE_HIGH - TABLE_LOW) * (TABLE - 1);
     if (keys == 1 || !(c > 0)) {
-        *third = 1 / (n * n);
+        *tail = 1 / (n * n);
         return 1;
     }
     if (c < low) {
         fill_table(a, 0);
-        *third = exp(thirds[0] * c / low) / (n * n);
+        *tail = exp(tails[0] * c / low) / (n * n);
         return 1 - (1 - row[0]) * c / low;
     }
     if (at >= TABLE - 1) {
         rs_softmax_moments moments;
         rs_softmax_moments_of(&moments, n, c);
-        *third = moments.third;
+        *tail = tail_of(&moments);
         return fmin(moments.equal, 745) / c;
     }
     double share[AROUND];
     int first;
     share_out(share, &first, at);
     fill_table(a, first);
-    *third = exp(interpolate(thirds + first, share)) / (n * n);
+    *tail = exp(interpolate(tails + first, share)) / (n * n);
     return interpolate(row + first, share);
 }
 
@@ -235,12 +244,13 @@ static void set_lifts(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_
                         : op->window > 0 ? spread_over(apart, n, keys)
                                          : whole;
         double c = scale * read->square[i] * spread;
-        double lift = lift_of(&a->third[i], a, count_of(keys), c);
+        double lift = lift_of(&a->tail[i], a, count_of(keys), c);
         a->spread[i] = spread;
         a->lift[i] = sqrt(lift);
         seen->deviation = exp(ln_t / 2 + read->ln_square) * read->square[i];
         seen->keys = (double)count_of(keys);
         seen->second = rs_softmax_annealed((double)count_of(keys), fmin(lift * c, 745));
+        a->varied[i] = (1 - seen->second) * spread;
     }
 }
 
@@ -345,7 +355,7 @@ static void set_own(rs_gram_attention *a, const rs_gram_state *read, double t)
 
 /* Leaves everything in place for the sums of either way. */
 static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theory_attention *op,
-                         const rs_gram_state *read, bool annealed, rs_error *err)
+                         const rs_gram_state *read, double kappa, bool annealed, rs_error *err)
 {
     bool equal = rs_gram_state_unequal(read)<1 + 1e-13, turned = op->pairs> 0;
     double ln_t = op->softmax == 0 ? -INFINITY : log(op->logit) + log(op->queries) + log(op->keys);
@@ -375,7 +385,37 @@ static rs_status prepare(rs_gram_seen *seen, rs_gram_attention *a, const rs_theo
                rs_gram_is_split(a->rate, a->size, a->n);
     if (a->tilted && !turned && !a->split) set_tilt(a, op);
     set_pull(a, read, scale);
+    /* rotary positions turn what is gathered, another way for each key */
+    a->led = annealed || turned ? 0 : scale * kappa;
     return RS_OK;
+}
+
+/* E⟨x_i, x_k⟩/d beside the largest square. */
+static double product_of(const rs_gram_attention *a, int64_t i, int64_t k)
+{
+    return 1 - a->ratio * a->apart[i * a->n + k];
+}
+
+/* A row gathers tokens that lie along its own query: Σ_j A_ij x_j has more of it than of other
+ * directions, and K'_ik gains κ t K_ik v_i v_k, v_i what tokens vary by under the row's weights. */
+static void gather_led(rs_gram_attention *a)
+{
+    for (int64_t i = 0; i < a->n && a->led > 0; i++) {
+        for (int64_t k = 0; k < a->n; k++)
+            a->rest[i * a->n + k] -= a->led * product_of(a, i, k) * a->varied[i] * a->varied[k];
+    }
+}
+
+double rs_gram_led_back(const rs_gram_attention *a, const rs_theory_attention *op,
+                        const rs_gram_state *read, const double *given)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < a->n && a->led > 0; i++) {
+        for (int64_t k = 0; k < a->n; k++)
+            sum += given[i * a->n + k] * product_of(a, i, k) * a->varied[i] * a->varied[k];
+    }
+    double ln = sum > 0 ? log(sum * a->led * a->ratio) : -INFINITY;
+    return rs_ln_times(ln, read->ln_square + rs_ln_square(op->softmax));
 }
 
 static rs_gram_law plain_law(const rs_gram_attention *a, double *total)
@@ -441,10 +481,10 @@ static void mix(double *rest, rs_gram_attention *a, const rs_theory_attention *o
 
 rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *a,
                          double *total, const rs_theory_attention *op, const rs_gram_state *read,
-                         bool annealed, rs_error *err)
+                         double kappa, bool annealed, rs_error *err)
 {
     int64_t n = a->n;
-    RS_TRY(prepare(seen, a, op, read, annealed, err));
+    RS_TRY(prepare(seen, a, op, read, kappa, annealed, err));
     rs_gram_law law = plain_law(a, total);
     rs_gram_turned_law turning = turned_law(a, total);
     seen->held = op->pairs > 0 ? rs_gram_state_unequal(read) < TURNED_UNEQUAL &&
@@ -452,6 +492,7 @@ rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attenti
                                : rs_gram_gather(a->rest, a->mixing, &law);
     if (!seen->held) return RS_OK;
     double rows = op->identity + op->softmax - op->uniform;
+    gather_led(a);
     mix(a->rest, a, op, a->apart, false);
     out->ln_square = read->ln_square;
     out->ln_gap = a->ln_unit;
@@ -468,10 +509,10 @@ rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attenti
 
 rs_status rs_gram_attend_back(double *back, rs_gram_attention *a, double *total,
                               const rs_theory_attention *op, const rs_gram_state *read,
-                              const double *given, bool annealed, rs_error *err)
+                              const double *given, double kappa, bool annealed, rs_error *err)
 {
     rs_gram_seen seen;
-    RS_TRY(prepare(&seen, a, op, read, annealed, err));
+    RS_TRY(prepare(&seen, a, op, read, kappa, annealed, err));
     rs_gram_law law = plain_law(a, total);
     rs_gram_turned_law turning = turned_law(a, total);
     if (op->pairs > 0)
@@ -558,7 +599,7 @@ double rs_gram_logits_back(double *back, rs_gram_attention *a, const rs_theory_a
                                    .gaps = a->gaps,
                                    .uneven = a->uneven,
                                    .shared = a->shared,
-                                   .third = a->third,
+                                   .tail = a->tail,
                                    .kappa = kappa,
                                    .first = a->first,
                                    .end = a->end,

@@ -19,17 +19,21 @@ typedef struct rs_gram_seen {
     bool held;
 } rs_gram_seen;
 
-/* out = M X of the tokens read, before W_V; total [n (n + 1)/2]: what the way back reads. annealed: without the correction by exact moments. Where
- * seen->held is false there is nothing in out: attention is so condensed that there is no table for it,
+/* out = M X of the tokens read, before W_V; total [n (n + 1)/2]: what the way back reads. kappa: of the tokens.
+ * annealed: without the corrections by exact moments and by finite width. Where seen->held is false there is nothing in out: attention is so condensed that there is no table for it,
  * or rotary positions meet tokens that differ in size by more than a half. RS_E_NO_MEMORY. */
 rs_status rs_gram_attend(rs_gram_state *out, rs_gram_seen *seen, rs_gram_attention *attention,
                          double *total, const rs_theory_attention *op, const rs_gram_state *read,
-                         bool annealed, rs_error *err);
+                         double kappa, bool annealed, rs_error *err);
 /* back = Mᵀ given M in the sense of Σ_ii' M_ij M_i'j' given_ii', where rs_gram_attend held of the same
  * tokens. */
 rs_status rs_gram_attend_back(double *back, rs_gram_attention *attention, double *total,
                               const rs_theory_attention *op, const rs_gram_state *read,
-                              const double *given, bool annealed, rs_error *err);
+                              const double *given, double kappa, bool annealed, rs_error *err);
+/* Behind it: ln of what Σ_ii' (M K Mᵀ)_ii' given_ii' has beyond Σ_jj' K_jj' back_jj', because weights
+ * are those of the tokens that they weigh; −INFINITY: nothing. */
+double rs_gram_led_back(const rs_gram_attention *attention, const rs_theory_attention *op,
+                        const rs_gram_state *read, const double *given);
 
 /* Behind rs_gram_attend_back, of the same: back gains what comes through queries and keys, W_V and W_O
  * left out as there. Returns ln Σ_ii' K_ii' Q_ii', by which queries' and keys' gradients go

@@ -5,7 +5,7 @@
  *
  *     D_jj' = B_ii' g t (δ_jj' − 1/m)/(m − 1)  over the m keys that both see,
  *
- * g the keys' mean gap, t = M − (m_i + m_i')M + M² (i = i': M − 2m₃ + M²): each of its rows sums to 0,
+ * g the keys' mean gap, t = M − (m_i + m_i')M + M² (i = i': M − 2m₃ + E(ΣA²)²): each of its rows sums to 0,
  * as the derivatives by the logits of one softmax do. A query's token gains Σ_jj' D_jj' K_jj', a key's
  * Σ_ii' D_jj' K_ii', both times the turn of rotary positions at (i − i') − (j − j').
  */
@@ -45,8 +45,8 @@ static pair pair_of(const rs_gram_logits *l, int64_t i, int64_t k)
     int64_t n = l->read->n;
     pair p = {.i = i, .k = k, .first = l->first[i], .end = l->end[k]};
     double both = l->shared[i * n + k];
-    double third = i == k ? 2 * l->third[i] : (l->shared[i * n + i] + l->shared[k * n + k]) * both;
-    p.t = both - third + both * both;
+    p.t =
+        both - (i == k ? l->tail[i] : (l->shared[i * n + i] + l->shared[k * n + k] - both) * both);
     p.t_kappa = p.t + l->kappa * (1 - both);
     p.turned = turn_at(l, i - k);
     p.turned_mean = l->turn ? l->means[p.end > p.first ? p.end - p.first : 0] : 1;
@@ -197,8 +197,8 @@ static double through_prefixes(double *back, const rs_gram_logits *l, const doub
         double own_i = own[i], square_i = square[i], gap_i = ratio * gaps[i], sum = 0;
 #pragma omp simd reduction(+ : sum)
         for (int64_t k = 0; k <= i; k++) {
-            double both = shared[k], third = k < i ? (own_i + own[k]) * both : 2 * l->third[i];
-            double t = both - third + both * both, twice = k < i ? 2 : 1;
+            double both = shared[k], tail = k < i ? (own_i + own[k] - both) * both : l->tail[i];
+            double t = both - tail, twice = k < i ? 2 : 1;
             double product = (square_i + square[k]) / 2 - ratio * gap[k];
             double query = row[k] * gap_i * gaps[k] * uneven[k] * (t + kappa * (1 - both));
             sum += twice * product * query;

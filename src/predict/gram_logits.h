@@ -14,7 +14,7 @@ typedef struct rs_gram_logits {
     const double *gaps;   /* [n]: mean gap of the keys that a row sees */
     const double *uneven; /* [n]: ‖H‖²/((m − 1) gap²) of the Gram matrix H about their mean */
     const double *shared;       /* [n, n]: E Σ_j A_ij A_i'j, the lower triangle */
-    const double *third;        /* [n]: E ΣA³ of a row */
+    const double *tail;         /* [n]: 2E ΣA³ − E(ΣA²)² of a row */
     double kappa;               /* docs/theory/mean_field.md, 5 */
     const int64_t *first, *end; /* [n]: keys that rows see */
     const double *turn;         /* [2n − 1] of rotary positions, 1 at 0; NULL: none */

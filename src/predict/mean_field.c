@@ -90,23 +90,53 @@ static rs_status set_cross(rs_field_attention *out, double n, double ln_apart, b
     return RS_OK;
 }
 
+/* Beyond this variance of logits the weights are nearly one-hot, and what they lead to moves no more
+ * while the digits of its sum run out. */
+#define COLD 100.0
+
+/* ln of (E|Σ_j A_j z_j|² − E ΣA²)/E|z|² of independent centred tokens z: a row of attention gathers
+ * tokens that lie along its own query, c κ (1 − m₂ − 6m₃ + 6E(ΣA²)²) by parts in z twice. */
+static void set_led(rs_field_attention *out, double n)
+{
+    double c = exp(out->ln_variance);
+    rs_softmax_moments m = out->moments;
+    if (c > COLD) {
+        c = COLD;
+        rs_softmax_moments_of(&m, n, c);
+    }
+    double sum = 1 - m.second - 6 * m.third + 6 * m.square;
+    out->ln_led =
+        sum > 0 ? rs_ln_times(fmin(out->ln_variance, log(COLD)), log(sum * out->kappa)) : -INFINITY;
+}
+
 rs_status rs_field_attend(rs_field_attention *out, const rs_theory_attention *op, rs_pair in,
-                          double n, bool rough, rs_error *err)
+                          double n, double kappa, const rs_theory_settings *settings, rs_error *err)
 {
     double square = rs_pair_square(in, n), softmax = rs_ln_square(op->softmax);
     double scale = log(op->logit) + log(op->queries) + log(op->keys);
-    *out = (rs_field_attention){.in = in, .ln_kept = -INFINITY, .ln_spread = -INFINITY};
+    *out = (rs_field_attention){.in = in,
+                                .kappa = kappa,
+                                .ln_kept = -INFINITY,
+                                .ln_spread = -INFINITY,
+                                .ln_led = -INFINITY};
     if (op->softmax == 0) scale = -INFINITY; /* whatever the logits are, nothing reads them */
     out->ln_deviation = rs_ln_times(scale, 2 * square) / 2;
     out->ln_variance = n > 1 ? rs_ln_times(rs_ln_times(scale, square), in.gap) : -INFINITY;
     rs_softmax_moments_of(&out->moments, n, exp(out->ln_variance));
-    if (n > 1) RS_TRY(set_cross(out, n, rs_pair_apart(in, n), rough, err));
+    if (n > 1) {
+        RS_TRY(set_cross(out, n, rs_pair_apart(in, n), settings->rough, err));
+        if (!settings->leading) set_led(out, n);
+    }
+    if (settings->leading) out->moments.square = out->moments.second * out->moments.second;
     double identity = rs_ln_square(op->identity);
     double rows = rs_ln_square(op->identity + op->softmax - op->uniform);
-    out->mixed.gap = rs_ln_add(rs_ln_times(in.gap, identity),
-                               rs_ln_times(in.gap, rs_ln_times(softmax, out->ln_kept)));
-    out->mixed.mean = rs_ln_add(rs_ln_times(in.mean, rows),
-                                rs_ln_times(in.gap, rs_ln_times(softmax, out->ln_spread)));
+    /* queries of two rows have the tokens' correlation: 1 − ρ of it in gaps, m/q in means */
+    double kept = rs_ln_add(out->ln_kept, rs_ln_times(out->ln_led, rs_pair_apart(in, n)));
+    double spread = rs_ln_add(out->ln_spread, rs_ln_times(out->ln_led, in.mean - square));
+    out->mixed.gap =
+        rs_ln_add(rs_ln_times(in.gap, identity), rs_ln_times(in.gap, rs_ln_times(softmax, kept)));
+    out->mixed.mean =
+        rs_ln_add(rs_ln_times(in.mean, rows), rs_ln_times(in.gap, rs_ln_times(softmax, spread)));
     return RS_OK;
 }
 

@@ -34,8 +34,9 @@ typedef struct rs_field_attention {
     double ln_deviation; /* ln s */
     rs_softmax_moments moments;
     double cross; /* E Σ_j A_ij A_i'j */
-    /* of the softmax, logarithms: gap' = kept gap, mean' = mean + spread gap */
-    double ln_kept, ln_spread;
+    /* of the softmax, logarithms: gap' = kept gap, mean' = mean + spread gap, of tokens that it knows
+     * nothing of; and what both gain because it does, as a part of E|S_i − S_k|²/2 and of E|S_i|² */
+    double ln_kept, ln_spread, ln_led;
     double kappa;  /* E⟨e_i,e_j⟩²/E|e|⁴ of centred tokens in front of it */
     rs_pair mixed; /* M X: after the matrix, before W_V */
     bool condensed,
@@ -45,9 +46,10 @@ typedef struct rs_field_attention {
 /* E ΣA² is more than half way from 1/n to 1. */
 bool rs_field_condensed(double second, double n);
 
-/* Fills `out` but for kappa. RS_E_NO_MEMORY. */
+/* kappa: of the tokens that it reads. RS_E_NO_MEMORY. */
 rs_status rs_field_attend(rs_field_attention *out, const rs_theory_attention *op, rs_pair in,
-                          double n, bool rough, rs_error *err);
+                          double n, double kappa, const rs_theory_settings *settings,
+                          rs_error *err);
 /* What it adds: W_V and W_O behind the matrix. */
 rs_pair rs_field_attended(const rs_field_attention *at, const rs_theory_attention *op);
 

@@ -11,7 +11,8 @@ typedef struct logit_moments {
 static logit_moments logits_of(const rs_field_attention *at)
 {
     double m2 = at->moments.second, m3 = at->moments.third, cross = at->cross, kappa = at->kappa;
-    logit_moments t = {.one = m2 - 2 * m3 + m2 * m2, .two = cross - 2 * m2 * cross + cross * cross};
+    logit_moments t = {.one = m2 - 2 * m3 + at->moments.square,
+                       .two = cross - 2 * m2 * cross + cross * cross};
     t.one_k = t.one + kappa * (1 - m2);
     t.two_k = t.two + kappa * (1 - cross);
     return t;

@@ -32,11 +32,12 @@ static const double node_weight[] = {0.3694083694083693,    0.24224029987396997,
                                      0.06613874607105778,   0.0067202852355372706,
                                      0.0001956719302712236, 8.121849790214909e-07};
 
-/* Weights of m and their products with y = e^m − base, y² and e^{3m}. */
+/* Weights of m and their products with y = e^m − base, y², e^{3m} and e^{4m}. */
 typedef struct gaussian {
     int count;
     double base;
-    double one[WEIGHTS_MOST], growth[WEIGHTS_MOST], square[WEIGHTS_MOST], cube[WEIGHTS_MOST];
+    double one[WEIGHTS_MOST], growth[WEIGHTS_MOST], square[WEIGHTS_MOST], cube[WEIGHTS_MOST],
+        fourth[WEIGHTS_MOST];
 } gaussian;
 
 static void set_weight(gaussian *g, int k, double weight, double y, double m)
@@ -45,6 +46,7 @@ static void set_weight(gaussian *g, int k, double weight, double y, double m)
     g->growth[k] = weight * y;
     g->square[k] = weight * y * y;
     g->cube[k] = weight * exp(3 * m);
+    g->fourth[k] = weight * exp(4 * m);
 }
 
 /* g2 g0 − g1² is e^{2u} times the same of y, which loses no digits where the mean of y is no larger
@@ -59,7 +61,9 @@ static void put(rs_softmax_mesh *mesh, int i, const gaussian *g, const double *h
     mesh->hidden[i] = rs_dot(g->one, hidden, g->count);
     mesh->paired[i] = exp(2 * u) * first * first;
     mesh->spread[i] = exp(2 * u) * (square * kept - mean * mean);
+    mesh->second[i] = exp(2 * u) * (square + g->base * (2 * mean + g->base * kept));
     mesh->third[i] = exp(3 * u) * rs_dot(g->cube, h, g->count);
+    mesh->fourth[i] = exp(4 * u) * rs_dot(g->fourth, h, g->count);
 }
 
 static void make_by_nodes(rs_softmax_mesh *mesh, double s)
@@ -125,7 +129,7 @@ static const double gauss_4_weight[] = {0.0014504465174389914, 0.095421314087475
                                         0.5807360536846524, 0.3223921857104335};
 
 /* 1 − h is the distribution of ln t: E h and its fellows are averages over w of the Gaussian at (u − w)/s.
- * g1 = −g0', g2 = g1 − g1', g3 = 2 g2 − g2' (′ by u). */
+ * g1 = −g0', g2 = g1 − g1', g3 = 2 g2 − g2', g4 = 3 g3 − g3' (′ by u). */
 static void make_blurred(rs_softmax_mesh *mesh, double s)
 {
     static const double half = 0.70710678118654752440, density = 0.39894228040143267794;
@@ -134,7 +138,7 @@ static void make_blurred(rs_softmax_mesh *mesh, double s)
     const double *weights = cold ? gauss_4_weight : gauss_12_weight;
     int count = cold ? 4 : 12;
     for (int i = 0; i < mesh->n; i++) {
-        double u = mesh->first + i * mesh->step, kept = 0, hidden = 0, g[3] = {0};
+        double u = mesh->first + i * mesh->step, kept = 0, hidden = 0, g[4] = {0};
         for (int j = 0; j < count; j++) {
             double z = (u - nodes[j]) / s, tail = erfc(fabs(z) * half) / 2;
             double bell = weights[j] * density / s * exp(-z * z / 2), slope = z / s;
@@ -142,13 +146,17 @@ static void make_blurred(rs_softmax_mesh *mesh, double s)
             kept += weights[j] * (z < 0 ? 1 - tail : tail);
             g[0] += bell;
             g[1] += bell * (1 + slope);
-            g[2] += bell * ((1 + slope) * (2 + slope) - 1 / (s * s));
+            double third = (1 + slope) * (2 + slope) - 1 / (s * s);
+            g[2] += bell * third;
+            g[3] += bell * ((3 + slope) * third - (3 + 2 * slope) / (s * s));
         }
         mesh->hidden[i] = hidden;
         mesh->kept[i] = kept;
         mesh->paired[i] = g[0] * g[0];
         mesh->spread[i] = g[1] * kept - mesh->paired[i];
+        mesh->second[i] = g[1];
         mesh->third[i] = g[2];
+        mesh->fourth[i] = g[3];
     }
 }
 

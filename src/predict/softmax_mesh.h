@@ -12,7 +12,9 @@ typedef struct rs_softmax_mesh {
     double hidden[RS_SOFTMAX_MESH_MOST]; /* 1 − g0 */
     double spread[RS_SOFTMAX_MESH_MOST]; /* g2 g0 − g1² */
     double paired[RS_SOFTMAX_MESH_MOST]; /* g1² */
+    double second[RS_SOFTMAX_MESH_MOST]; /* g2 */
     double third[RS_SOFTMAX_MESH_MOST];  /* g3 */
+    double fourth[RS_SOFTMAX_MESH_MOST]; /* g4 */
 } rs_softmax_mesh;
 
 /* Wide enough for up to n keys. c > 0 and finite, n >= 2. */

@@ -5,6 +5,7 @@
  *
  *     g0(u) = E h(u+m),   g_k(u) = E e^{k(u+m)} h(u+m),
  *     E Σ A²     = n ∫ g2 g0^{n−1} du,      E Σ A³ = n/2 ∫ g3 g0^{n−1} du,
+ *     E (Σ A²)²  = n/6 ∫ (g4 g0 + (n−1) g2²) g0^{n−2} du,
  *     E Σ A² − 1/n = (n−1) ∫ (g2 g0 − g1²) g0^{n−2} du,     1 − E Σ A² = n(n−1) ∫ g1² g0^{n−2} du.
  *
  * All of it is analytic in a strip, so that equal steps converge like exp(−1/step).
@@ -36,17 +37,18 @@ double rs_softmax_annealed_inverse(double n, double excess)
 
 static rs_softmax_moments without_spread(double n)
 {
-    return (rs_softmax_moments){.second = 1 / n, .excess = 0, .third = 1 / (n * n), .equal = 0};
+    return (rs_softmax_moments){
+        .second = 1 / n, .excess = 0, .third = 1 / (n * n), .square = 1 / (n * n), .equal = 0};
 }
 
 static rs_softmax_moments without_meaning(void)
 {
-    return (rs_softmax_moments){NAN, NAN, NAN, NAN};
+    return (rs_softmax_moments){NAN, NAN, NAN, NAN, NAN};
 }
 
 static rs_softmax_moments one_hot(double n)
 {
-    return (rs_softmax_moments){1, n - 1, 1, n > 1 ? INFINITY : 0};
+    return (rs_softmax_moments){1, n - 1, 1, 1, n > 1 ? INFINITY : 0};
 }
 
 /* The annealed form at `equal` is `second`, lack = 1 − second: whichever of the two is small keeps its digits. */
@@ -57,7 +59,7 @@ static double equal_of(double n, double second, double excess, double lack)
 
 /* Sums over a mesh. */
 typedef struct sums {
-    double excess, lack, third;
+    double excess, lack, third, fourth, twice;
 } sums;
 
 static rs_softmax_moments moments_from(sums s, double step, double n)
@@ -67,6 +69,7 @@ static rs_softmax_moments moments_from(sums s, double step, double n)
     return (rs_softmax_moments){.second = second,
                                 .excess = excess,
                                 .third = n / 2 * step * s.third,
+                                .square = n / 6 * step * (s.fourth + (n - 1) * s.twice),
                                 .equal = equal_of(n, second, excess, lack)};
 }
 
@@ -79,6 +82,8 @@ static rs_softmax_moments sum_up(const rs_softmax_mesh *mesh, double n)
         s.excess += mesh->spread[i] * others;
         s.lack += mesh->paired[i] * others;
         s.third += mesh->third[i] * others * kept;
+        s.fourth += mesh->fourth[i] * others * kept;
+        s.twice += mesh->second[i] * mesh->second[i] * others;
     }
     return moments_from(s, mesh->step, n);
 }
@@ -86,16 +91,18 @@ static rs_softmax_moments sum_up(const rs_softmax_mesh *mesh, double n)
 /* The same of `others` = g0^(n − 2), which then gains a power. */
 static rs_softmax_moments sum_next(const rs_softmax_mesh *mesh, double *others, double n)
 {
-    double excess = 0, lack = 0, third = 0;
-#pragma omp simd reduction(+ : excess, lack, third)
+    double excess = 0, lack = 0, third = 0, fourth = 0, twice = 0;
+#pragma omp simd reduction(+ : excess, lack, third, fourth, twice)
     for (int i = 0; i < mesh->n; i++) {
         double now = others[i], then = now * mesh->kept[i];
         excess += mesh->spread[i] * now;
         lack += mesh->paired[i] * now;
         third += mesh->third[i] * then;
+        fourth += mesh->fourth[i] * then;
+        twice += mesh->second[i] * mesh->second[i] * now;
         others[i] = then > 1e-280 ? then : 0; /* subnormal numbers are slow */
     }
-    return moments_from((sums){excess, lack, third}, mesh->step, n);
+    return moments_from((sums){excess, lack, third, fourth, twice}, mesh->step, n);
 }
 
 /* Where no mesh is needed. */

@@ -12,6 +12,7 @@ typedef struct rs_softmax_moments {
     double second; /* E Σ_j A_j², from 1/n (c = 0) to 1 (c = ∞) */
     double excess; /* n·second − 1, with all its digits where that is small */
     double third;  /* E Σ_j A_j³ */
+    double square; /* E (Σ_j A_j²)², from third's own bounds: second² <= square <= third */
     double equal; /* the variance ĉ at which the annealed e^ĉ/(e^ĉ + n − 1) is `second`; c + O(c²)
                       where c is small, INFINITY where `second` is 1 in its digits */
 } rs_softmax_moments;

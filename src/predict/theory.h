@@ -75,6 +75,9 @@ typedef struct rs_theory_settings {
                               integral (about 0.1 s a layer) can be had */
     bool
         annealed; /* masks: logits' variances as they are, without the correction by exact moments */
+    bool
+        leading; /* unmasked: to leading order, as published: weights of attention know nothing of the
+                     tokens that they weigh, and E(ΣA²)² is (E ΣA²)² */
     rs_theory_kept *kept; /* of one run at a time; NULL: nothing is kept */
 } rs_theory_settings;
 

@@ -97,7 +97,7 @@ static rs_status run_attention(run *r, step *s, rs_theory_row *row, const rs_the
                                const char **reason, rs_error *err)
 {
     rs_gram_seen seen;
-    RS_TRY(rs_gram_attend(r->added, &seen, r->attention, s->total, op, &s->read,
+    RS_TRY(rs_gram_attend(r->added, &seen, r->attention, s->total, op, &s->read, r->kappa,
                           r->settings->annealed, err));
     if (!seen.held) *reason = BEYOND;
     if (!seen.held) return RS_OK;
@@ -230,10 +230,12 @@ static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
                                 const rs_theory_attention *op, double *ln, rs_error *err)
 {
     double width = 2 * log((double)r->net->d);
-    RS_TRY(rs_gram_attend_back(r->back, r->attention, s->total, op, &s->read, r->given,
+    RS_TRY(rs_gram_attend_back(r->back, r->attention, s->total, op, &s->read, r->given, s->kappa,
                                r->settings->annealed, err));
-    /* Σ_ii' (M K Mᵀ)_ii' given_ii' = Σ_jj' K_jj' (Mᵀ given M)_jj' */
-    double sums = rs_ln_times(ln_sum_with(&s->read, r->back), *ln + width);
+    /* Σ_ii' (M K Mᵀ)_ii' given_ii' = Σ_jj' K_jj' (Mᵀ given M)_jj' where M knows nothing of K */
+    double sums = rs_ln_add(ln_sum_with(&s->read, r->back),
+                            rs_gram_led_back(r->attention, op, &s->read, r->given));
+    sums = rs_ln_times(sums, *ln + width);
     row->ln_value = rs_ln_times(sums, log(op->output));
     if (!op->merged) row->ln_output = rs_ln_times(sums, log(op->values));
     logits_back(r, row, s, op, *ln + width);

@@ -74,8 +74,7 @@ static rs_status run_op(run *r, step *s, rs_pair *out, const rs_theory_branch *b
         *out = s->mlp.out;
         return RS_OK;
     }
-    RS_TRY(rs_field_attend(&s->attention, &b->attention, in, r->n, r->settings->rough, err));
-    s->attention.kappa = r->kappa;
+    RS_TRY(rs_field_attend(&s->attention, &b->attention, in, r->n, r->kappa, r->settings, err));
     *out = rs_field_attended(&s->attention, &b->attention);
     return RS_OK;
 }

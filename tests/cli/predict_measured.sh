@@ -45,7 +45,7 @@ for table in forward backward; do
     cmp gains.measured/$table.csv gains.again/$table.csv || note_failure "another number of threads, other numbers: $table"
 done
 # too long for kernels: through the engine
-expect 0 "$RANKSCOPE" predict gains --init measured --trials 12 --seq-len 260 --csv gains.engine
+expect 0 "$RANKSCOPE" predict gains --init measured --trials 32 --seq-len 260 --csv gains.engine
 
 python3 - <<'PY' || failures=$((failures + 1))
 import csv, math

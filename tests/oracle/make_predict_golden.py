@@ -32,19 +32,20 @@ def moments(c, n):
     count = int(11 / step)
     weights = [mp.e ** (-((i * step) ** 2) / 2) * step / mp.sqrt(2 * mp.pi) for i in range(-count, count + 1)]
     du, u, high = mp.mpf("0.14"), -mp.log(n) - 11 * s - 36, 5 + 11 * s
-    second = third = mp.mpf(0)
+    second = third = square = mp.mpf(0)
     while u < high:
-        kept = two = three = mp.mpf(0)
+        kept = two = three = four = mp.mpf(0)
         for i, w in zip(range(-count, count + 1), weights):
             rate = mp.e ** (u + s * i * step)
             if rate > 80:
                 break
             part = w * mp.e**-rate
-            kept, two, three = kept + part, two + part * rate**2, three + part * rate**3
+            kept, two, three, four = kept + part, two + part * rate**2, three + part * rate**3, four + part * rate**4
         second += two * kept ** (n - 1)
         third += three * kept ** (n - 1)
+        square += (four * kept + (n - 1) * two**2) * kept ** (n - 2)
         u += du
-    return n * second * du, mp.mpf(n) / 2 * third * du
+    return n * second * du, mp.mpf(n) / 2 * third * du, mp.mpf(n) / 6 * square * du
 
 
 def panels(ends, count=40):
@@ -61,14 +62,14 @@ def panels(ends, count=40):
 
 @functools.cache
 def cold_mesh(s):
-    """(u, g0, g2, g3): w = u + m is where exp(-e^w) has its slope, whatever the deviation s of m; below -60 it is 1."""
+    """(u, g0, g2, g3, g4): w = u + m is where exp(-e^w) has its slope, whatever the deviation s of m; below -60 it is 1."""
     inner = [(w, weight * mp.e ** -mp.e**w, mp.e**w) for w, weight in panels([-60, -30, -12, -5, -2, 0, 2, 3, 5])]
     rows, du, u = [], s / 25, -11 * s
     while u < 11 * s + 5:
-        g = [mp.ncdf((-60 - u) / s), mp.mpf(0), mp.mpf(0)]
+        g = [mp.ncdf((-60 - u) / s), mp.mpf(0), mp.mpf(0), mp.mpf(0)]
         for w, weight, rate in inner:
             part = weight * mp.npdf((w - u) / s) / s
-            g = [g[0] + part, g[1] + part * rate**2, g[2] + part * rate**3]
+            g = [g[0] + part, g[1] + part * rate**2, g[2] + part * rate**3, g[3] + part * rate**4]
         rows.append((du, *g))
         u += du
     return rows
@@ -76,18 +77,19 @@ def cold_mesh(s):
 
 def cold_moments(c, n):
     rows = cold_mesh(mp.sqrt(c))
-    second = mp.fsum(du * g2 * g0 ** (n - 1) for du, g0, g2, g3 in rows)
-    third = mp.fsum(du * g3 * g0 ** (n - 1) for du, g0, g2, g3 in rows)
-    return n * second, mp.mpf(n) / 2 * third
+    second = mp.fsum(du * g2 * g0 ** (n - 1) for du, g0, g2, g3, g4 in rows)
+    third = mp.fsum(du * g3 * g0 ** (n - 1) for du, g0, g2, g3, g4 in rows)
+    square = mp.fsum(du * (g4 * g0 + (n - 1) * g2**2) * g0 ** (n - 2) for du, g0, g2, g3, g4 in rows)
+    return n * second, mp.mpf(n) / 2 * third, mp.mpf(n) / 6 * square
 
 
 def moments_golden():
     rows = []
     for c, n in [("1", 16), ("2.7", 64), ("4", 256), ("9", 1024), ("0.001", 2), ("1e-8", 128), ("0.0899", 1000), ("0.0901", 1000), ("25", 3),
                  ("0.3", 1000000), ("5", 2), ("99.9", 1000000)] + [(c, n) for c in ("100", "9990", "10000", "1e8", "1e12") for n in (2, 32, 1000000)]:
-        m2, m3 = (cold_moments if mp.mpf(c) >= 100 else moments)(mp.mpf(c), n)
+        m2, m3, m22 = (cold_moments if mp.mpf(c) >= 100 else moments)(mp.mpf(c), n)
         excess = n * m2 - 1
-        rows.append(dict(c=float(mp.mpf(c)), n=n, second=float(m2), excess=float(excess), third=float(m3),
+        rows.append(dict(c=float(mp.mpf(c)), n=n, second=float(m2), excess=float(excess), third=float(m3), square=float(m22),
                          equal=float(mp.log1p(excess) - mp.log1p(-excess / (n - 1)))))
     return rows
 
@@ -212,6 +214,22 @@ def moment(c, n, k):
     return float(n / math.gamma(k) * np.trapezoid(((np.exp(k * w) * e) @ pz) * (e @ pz) ** (n - 1), u))
 
 
+@functools.lru_cache(maxsize=None)
+def square_moment(c, n):
+    """E (Σ A²)²."""
+    if c == 0:
+        return n**-2.0
+    s = math.sqrt(c)
+    z = np.linspace(-9.5, 9.5, 401)
+    pz = np.exp(-z * z / 2)
+    pz /= pz.sum()
+    u = np.linspace(-math.log(n) - 9.5 * s - 22, 9.5 * s + 5, 1600)
+    w = np.clip(s * z[None, :] + u[:, None], -700, 60)
+    e = np.exp(-np.exp(w))
+    g0, g2, g4 = e @ pz, (np.exp(2 * w) * e) @ pz, (np.exp(4 * w) * e) @ pz
+    return float(n / 6 * np.trapezoid((g4 * g0 + (n - 1) * g2**2) * g0 ** (n - 2), u))
+
+
 def phi(x, n):
     return 1 / (1 + (n - 1) * math.exp(-x))
 
@@ -259,17 +277,19 @@ def run(k):
         qi, pi = q / by, p / by
         e, g = 1 - pi / qi, qi - pi
         c = k["logit"] * k["vq"] * k["vk"] * qi * qi * e
-        m2, m3 = moment(c, n, 2), moment(c, n, 3)
+        m2, m3, m22 = moment(c, n, 2), moment(c, n, 3), square_moment(c, n)
         hat = math.log((n - 1) * m2 / (1 - m2))
         m11 = phi((1 - e) * hat, n)
         m, mean = pi + g / n, pi + g / n
-        qs, ps = pi + g * m2, pi + g * m11
+        # a row gathers tokens along its own query: its weights are those of what they weigh
+        led = c * kappa * max(1 - m2 - 6 * m3 + 6 * m22, 0)
+        qs, ps = pi + g * (m2 + led), pi + g * (m11 + led * (1 - e))
         a, b, u = k["mix"]
         qs = a * a * (qi - m) + b * b * (qs - m) + (a + b - u) ** 2 * m
-        gs = a * a * g + b * b * (m2 - m11) * g
+        gs = a * a * g + b * b * (m2 - m11 + led * e) * g
         ps = qs - gs
         ins = v * qs + eps if norm == "sandwich" else 1.0
-        r = dict(by=by, qi=qi, pi=pi, m2=m2, m3=m3, m11=m11, qs=qs, ps=ps, ins=ins, kappa=kappa, mean=mean)
+        r = dict(by=by, qi=qi, pi=pi, m2=m2, m3=m3, m22=m22, m11=m11, qs=qs, ps=ps, ins=ins, kappa=kappa, mean=mean)
         add_q, add_p = k["a1"] ** 2 * v * qs / ins, k["a1"] ** 2 * v * ps / ins
         q, p = skip**2 * q + add_q, skip**2 * p + add_p
         share = (add_q - add_p) / (q - p) if q > p else 0
@@ -306,7 +326,7 @@ def backward(k, tape):
         m2, m3, m11, kap, qi, pi = r["m2"], r["m3"], r["m11"], r["kappa"], r["qi"], r["pi"]
         one, soft, u = k["mix"]
         g = qi - pi
-        t0, t1 = m2 - 2 * m3 + m2 * m2, m11 - 2 * m2 * m11 + m11 * m11
+        t0, t1 = m2 - 2 * m3 + r["m22"], m11 - 2 * m2 * m11 + m11 * m11
         T0, T1 = g * g * (t0 + kap * (1 - m2)), g * g * (t1 + kap * (1 - m11))
         query = soft**2 * k["logit"] * k["vk"] * n * d * d * (qi * big * T0 + (n - 1) * pi * both * T1)
         total = big + (n - 1) * both
@@ -397,7 +417,7 @@ def logits_back(k, read, see, turn, given, kappa):
     """Σ K Q of queries, and what comes back to tokens, per logit vq vk: sums over all pairs of rows and of keys."""
     n, t = len(read), k["logit"] * k["vq"] * k["vk"]
     total, back = 0.0, np.zeros((n, n))
-    shared, gap, third, uneven = np.zeros((n, n)), np.zeros(n), np.zeros(n), np.ones(n)
+    shared, gap, tail, uneven = np.zeros((n, n)), np.zeros(n), np.zeros(n), np.ones(n)
     for i in range(n):
         keys, m = see(i), len(see(i))
         sub, turned = read[np.ix_(keys, keys)], turn(np.subtract.outer(keys, keys).astype(float))
@@ -407,7 +427,8 @@ def logits_back(k, read, see, turn, given, kappa):
             uneven[i] = ((centred @ sub @ centred) ** 2).sum() / ((m - 1) * gap[i] ** 2)
             free = sub * turned
             spread = np.trace(free) / m - (free.sum() - np.trace(free)) / (m * (m - 1))
-        third[i] = moment(t * read[i, i] * spread, m, 3) if m > 1 else 1.0
+        variance = t * read[i, i] * spread if m > 1 else 0.0
+        tail[i] = 2 * moment(variance, m, 3) - square_moment(variance, m) if m > 1 else 1.0
         for j in range(n):
             rows, cols, w = weights(read, see, t, i, j, turn)
             shared[i, j] = sum(w[a, b] for a, x in enumerate(rows) for b, y in enumerate(cols) if x == y)
@@ -419,7 +440,7 @@ def logits_back(k, read, see, turn, given, kappa):
                 continue
             first = min(i, j)
             M = shared[i, j]
-            part = M - (2 * third[i] if i == j else (shared[i, i] + shared[j, j]) * M) + M * M
+            part = M - (tail[i] if i == j else (shared[i, i] + shared[j, j]) * M - M * M)
             D = np.zeros((n, n))
             if m > 1:
                 D[np.ix_(both, both)] = given[i, j] * gap[first] * part * (np.eye(m) - 1.0 / m) / (m - 1)

@@ -24,6 +24,7 @@ static void one_row_has_exact_moments(void **state)
         is_near("second", m.second, expected_of(item, "second"), 1e-12);
         is_near("excess", m.excess, expected_of(item, "excess"), 1e-12);
         is_near("third", m.third, expected_of(item, "third"), 1e-12);
+        is_near("square", m.square, expected_of(item, "square"), 1e-12);
         is_near("equal", m.equal, expected_of(item, "equal"), 1e-12);
     }
     json_decref(golden);
@@ -76,6 +77,7 @@ static void causal_rows_are_rows_of_their_length(void **state)
             rs_softmax_moments_of(&one, i + 1, cs[k]);
             is_near("second", rows[i].second, one.second, 1e-12);
             is_near("third", rows[i].third, one.third, 1e-12);
+            is_near("square", rows[i].square, one.square, 1e-12);
         }
     }
     rs_softmax_moments_causal(NULL, 0, 1);
@@ -88,6 +90,7 @@ static void ends_are_exact(void **state)
     rs_softmax_moments_of(&m, 7, 0);
     is_near("c = 0", m.second, 1.0 / 7, 1e-15);
     is_near("c = 0", m.third, 1.0 / 49, 1e-15);
+    is_near("c = 0", m.square, 1.0 / 49, 1e-15);
     assert_true(m.excess == 0 && m.equal == 0);
     rs_softmax_moments_of(&m, 7, INFINITY);
     assert_true(m.second == 1 && m.third == 1 && isinf(m.equal));
@@ -102,7 +105,7 @@ static void ends_are_exact(void **state)
     rs_softmax_moments_of(&m, 2, 1e12);
     assert_near("s = 1e6", (1 - m.second) * 1e6, 1 / sqrt(3.14159265358979323846), 3e-9, 0);
     rs_softmax_moments_of(&m, 1e6, 1e12);
-    assert_true(m.second < 1 && m.second > 0.9999 && m.third < m.second);
+    assert_true(m.second < 1 && m.second > 0.9999 && m.third < m.second && m.square < m.third);
 }
 
 static void two_rows_have_exact_moments(void **state)
