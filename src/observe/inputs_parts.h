@@ -29,6 +29,21 @@ rs_status rs_input_ids(rs_inputs *in, const rs_input_source *source, const rs_ne
 rs_status rs_input_json(rs_inputs *in, const char *path, const char *text, size_t length,
                         const rs_input_source *source, const rs_network *network, rs_error *err);
 
+/* Whether a file is meant to be JSON, not .npy. */
+bool rs_input_is_json(const rs_mapping *file);
+
+/* inputs_states.c: samples from rows of real numbers. */
+rs_status rs_input_states(rs_inputs *in, const rs_input_source *source, const rs_network *network,
+                          rs_error *err);
+/* The numbers of a row of states. RS_E_INPUT_FORMAT: the network has no embeddings to stand for. */
+rs_status rs_input_states_width(int64_t *width, const rs_input_source *source,
+                                const rs_network *network, rs_error *err);
+/* Reads samples from a JSON text [[[x, ...], ...], ...] of rows of so many numbers; fuzzing begins
+ * here. */
+rs_status rs_input_states_json(rs_inputs *in, const char *text, size_t length, int64_t width,
+                               const rs_input_source *source, const rs_network *network,
+                               rs_error *err);
+
 /* inputs_texts.c: samples from texts. */
 rs_status rs_input_texts(rs_inputs *in, const rs_input_source *source, const rs_network *network,
                          const rs_tokenizer *tokenizer, rs_error *err);

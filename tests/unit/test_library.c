@@ -404,7 +404,7 @@ static void what_is_larger_than_the_library_knows_is_refused(void **state)
         refuses(c, &s, RS_E_USAGE, "reserved");
         if (c == SCAN) continue;
         commands[c].init(&s);
-        s.probe.run.reserved[5] = 1;
+        s.probe.run.reserved[3] = 1;
         refuses(c, &s, RS_E_USAGE, "reserved");
     }
 }
