@@ -30,7 +30,7 @@ rs_status rs_input_json(rs_inputs *in, const char *path, const char *text, size_
                         const rs_input_source *source, const rs_network *network, rs_error *err);
 
 /* Whether a file is meant to be JSON, not .npy. */
-bool rs_input_is_json(const rs_mapping *file);
+bool rs_input_is_json(const uint8_t *bytes, size_t length);
 
 /* inputs_states.c: samples from rows of real numbers. */
 rs_status rs_input_states(rs_inputs *in, const rs_input_source *source, const rs_network *network,
@@ -38,9 +38,8 @@ rs_status rs_input_states(rs_inputs *in, const rs_input_source *source, const rs
 /* The numbers of a row of states. RS_E_INPUT_FORMAT: the network has no embeddings to stand for. */
 rs_status rs_input_states_width(int64_t *width, const rs_input_source *source,
                                 const rs_network *network, rs_error *err);
-/* Reads samples from a JSON text [[[x, ...], ...], ...] of rows of so many numbers; fuzzing begins
- * here. */
-rs_status rs_input_states_json(rs_inputs *in, const char *text, size_t length, int64_t width,
+/* Reads samples from a file that lies in memory, rows of so many numbers; fuzzing begins here. */
+rs_status rs_input_states_read(rs_inputs *in, const uint8_t *bytes, size_t length, int64_t width,
                                const rs_input_source *source, const rs_network *network,
                                rs_error *err);
 

@@ -180,13 +180,18 @@ static rs_status take_json(rs_inputs *in, const json_t *samples, int64_t width,
     return RS_OK;
 }
 
-rs_status rs_input_states_json(rs_inputs *in, const char *text, size_t length, int64_t width,
+rs_status rs_input_states_read(rs_inputs *in, const uint8_t *bytes, size_t length, int64_t width,
                                const rs_input_source *source, const rs_network *network,
                                rs_error *err)
 {
     static const rs_json_rules rules = {.max_depth = 8, .non_finite = true};
     json_t *samples;
-    RS_TRY(rs_json_load(&samples, source->states, text, length, &rules, err));
+    rs_npy array;
+    if (!rs_input_is_json(bytes, length)) {
+        RS_TRY(rs_npy_parse(&array, source->states, bytes, length, err));
+        return take_npy(in, &array, source, network, width, err);
+    }
+    RS_TRY(rs_json_load(&samples, source->states, (const char *)bytes, length, &rules, err));
     rs_status status = take_json(in, samples, width, source, network, err);
     json_decref(samples);
     return status;
@@ -226,17 +231,10 @@ rs_status rs_input_states(rs_inputs *in, const rs_input_source *source, const rs
 {
     int64_t width;
     rs_mapping *file;
-    rs_npy array;
     RS_TRY(rs_input_states_width(&width, source, network, err));
     RS_TRY(rs_mapping_open(&file, source->states, err));
-    rs_status status;
-    if (rs_input_is_json(file)) {
-        status = rs_input_states_json(in, (const char *)file->data, file->size, width, source,
-                                      network, err);
-    } else {
-        status = rs_npy_parse(&array, source->states, file->data, file->size, err);
-        if (status == RS_OK) status = take_npy(in, &array, source, network, width, err);
-    }
+    rs_status status =
+        rs_input_states_read(in, file->data, file->size, width, source, network, err);
     if (status == RS_OK) status = rs_mapping_verify(file, NULL, err);
     rs_mapping_close(file);
     return status == RS_OK ? add_notes(in, source, network, err) : status;

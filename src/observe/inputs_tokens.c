@@ -99,9 +99,9 @@ rs_status rs_input_json(rs_inputs *in, const char *path, const char *text, size_
     return status;
 }
 
-bool rs_input_is_json(const rs_mapping *file)
+bool rs_input_is_json(const uint8_t *bytes, size_t length)
 {
-    return file->size && (file->data[0] == '[' || strchr(" \t\r\n{\"", file->data[0]));
+    return length && (bytes[0] == '[' || strchr(" \t\r\n{\"", bytes[0]));
 }
 
 rs_status rs_input_tokens(rs_inputs *in, const rs_input_source *source, const rs_network *network,
@@ -110,7 +110,7 @@ rs_status rs_input_tokens(rs_inputs *in, const rs_input_source *source, const rs
     rs_mapping *file;
     RS_TRY(rs_mapping_open(&file, source->tokens, err));
     rs_status status;
-    if (rs_input_is_json(file)) {
+    if (rs_input_is_json(file->data, file->size)) {
         status = rs_input_json(in, source->tokens, (const char *)file->data, file->size, source,
                                network, err);
     } else {
