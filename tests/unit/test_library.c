@@ -104,7 +104,9 @@ static const struct {
         LONG(command, type, run.samples, "samples", INT64_MAX),                                    \
         LONG(command, type, run.batch, "batch", -1),                                               \
         LONG(command, type, run.batch, "batch", INT64_MAX),                                        \
-        LONG(command, type, run.batch, "batch", INT64_MIN)
+        LONG(command, type, run.batch, "batch", INT64_MIN),                                        \
+        INT(command, type, run.states_as, "states_as", 2),                                         \
+        INT(command, type, run.states_as, "states_as", -1)
 
 static const struct {
     int command;
