@@ -224,6 +224,14 @@ refused_by probe input-shape "rows of 3 numbers, where the model's first block t
 for command in probe certify paths; do
     expect 0 "$RANKSCOPE" $command model --states held.npy --states-as embeddings
 done
+python3 -c 'from files import *; save("pair.npy", (50, 2), floats(100), "<f4", code="f")'
+trains() { # MODEL: on a series of two channels
+    echo "{\"task\": \"series\", \"data\": {\"x\": \"pair.npy\", \"length\": 6}, \"steps\": 2, \"batch\": 2, \"model\": \"$1\"}" >pair.json
+}
+trains model
+refused_by train task-schema "the model reads rows of 3 numbers, those of the task have 2" pair.json --out other
+trains "$golden/gpt2"
+refused_by train task-schema "the model is fed no rows" pair.json --out other
 echo '{"depth": 2, "d_model": 4, "heads": 2, "norm": "pre"}' >arch.json
 echo '[[[1, 0, 0, 2.5], [0, 1e-3, 0, 0], [0, 0, -1, 0]], [[4, 3, 2, 1], [1, 2, 3, 4]]]' >few.json
 for command in probe certify paths; do
