@@ -35,9 +35,6 @@ bool rs_input_is_json(const uint8_t *bytes, size_t length);
 /* inputs_states.c: samples from rows of real numbers. */
 rs_status rs_input_states(rs_inputs *in, const rs_input_source *source, const rs_network *network,
                           rs_error *err);
-/* The numbers of a row of states. RS_E_INPUT_FORMAT: the network has no embeddings to stand for. */
-rs_status rs_input_states_width(int64_t *width, const rs_input_source *source,
-                                const rs_network *network, rs_error *err);
 /* Reads samples from a file that lies in memory, rows of so many numbers; fuzzing begins here. */
 rs_status rs_input_states_read(rs_inputs *in, const uint8_t *bytes, size_t length, int64_t width,
                                const rs_input_source *source, const rs_network *network,

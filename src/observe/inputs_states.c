@@ -7,13 +7,15 @@
 #include "checkpoint/json_text.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const char finite_hint[] = "states are finite numbers: fill gaps, or leave such tokens out";
 
 /* ---- widths ---- */
 
-rs_status rs_input_states_width(int64_t *width, const rs_input_source *source,
-                                const rs_network *network, rs_error *err)
+/* The numbers of a row. */
+static rs_status find_width(int64_t *width, const rs_input_source *source,
+                            const rs_network *network, rs_error *err)
 {
     const rs_embedding_op *op = &network->embedding;
     *width = source->embeddings ? rs_embedding_source(op) : network->d_model;
@@ -199,8 +201,8 @@ rs_status rs_input_states_read(rs_inputs *in, const uint8_t *bytes, size_t lengt
 
 /* ---- what is said of them ---- */
 
-static rs_status note(rs_inputs *in, const char *code, const char *hint, rs_error *err,
-                      const char *what)
+static rs_status note(rs_inputs *in, const char *code, const char *what, const char *hint,
+                      rs_error *err)
 {
     return rs_notes_add(&in->notes, RS_INFO, code, hint, "%s", what)
                ? RS_OK
@@ -214,14 +216,15 @@ static rs_status add_notes(rs_inputs *in, const rs_input_source *source, const r
     bool adds = op->positions || op->types || op->norm.kind != RS_NORM_NONE;
     if (!source->embeddings && adds)
         RS_TRY(note(in, "past_embedding",
-                    "--states-as embeddings applies them, where the rows stand for word vectors",
-                    err,
                     "the rows enter the first block as they are: what the model's embedding adds "
-                    "(positions, token types) and its norm are not applied"));
+                    "(positions, token types) and its norm are not applied",
+                    "--states-as embeddings applies them, where the rows stand for word vectors",
+                    err));
     if (!network->head.decoder.weight || !network->head.next_token) return RS_OK;
-    return note(in, "no_token_ids", NULL, err,
+    return note(in, "no_token_ids",
                 "the inputs are rows of numbers without token ids: there is no next token that a "
-                "loss could be about, so losses are left out");
+                "loss could be about, so losses are left out",
+                NULL, err);
 }
 
 /* ---- all ---- */
@@ -231,7 +234,7 @@ rs_status rs_input_states(rs_inputs *in, const rs_input_source *source, const rs
 {
     int64_t width;
     rs_mapping *file;
-    RS_TRY(rs_input_states_width(&width, source, network, err));
+    RS_TRY(find_width(&width, source, network, err));
     RS_TRY(rs_mapping_open(&file, source->states, err));
     rs_status status =
         rs_input_states_read(in, file->data, file->size, width, source, network, err);
