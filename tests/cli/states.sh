@@ -155,6 +155,7 @@ refuses input-format "larger than any file" huge.npy
 refuses empty-file "the file is empty" empty.npy
 refuses not-found "" missing.npy
 refuses memory-limit "the states need 480.0 GiB" sparse.npy --memory 1GiB
+rm sparse.npy
 refuses input-format "sample 1, token 1, feature 4 is NaN" bare.json
 refuses input-format "sample 1, token 1, feature 4 is no number" null.json
 refuses input-format "sample 1, token 1, feature 4 is no number" text.json
