@@ -436,9 +436,16 @@ typedef struct rs_intervention {
     const char *name, *value; /* value: NULL for what takes none */
 } rs_intervention;
 
+/* Where real-valued sequences enter a model (docs/states.md). */
+typedef enum rs_states_as {
+    RS_STATES_AS_FIRST_BLOCK, /* the first block, as they are: nothing of the embedding is applied */
+    RS_STATES_AS_EMBEDDINGS   /* in the place of word embeddings (`inputs_embeds` of transformers):
+                                 positions, token types, norm and projection are applied */
+} rs_states_as;
+
 /* The inputs that a model is run on, and the weights that it is run with. */
 typedef struct rs_run_settings {
-    /* Counts are at most 2^30. The inputs: exactly one of the first four, or of texts or ids
+    /* Counts are at most 2^30. The inputs: exactly one of the first four, or of texts, ids or states
      * (docs/probe.md has their formats). */
     const char *text;           /* file of text, or NULL */
     const char *tokens;         /* .npy or JSON file of token ids, or NULL */
@@ -459,7 +466,9 @@ typedef struct rs_run_settings {
      * order (table `texts` of the result). */
     const char *const *texts;
     size_t n_texts;
-    uint64_t reserved[6];
+    const char *states;     /* .npy or JSON file of real-valued sequences, or NULL */
+    rs_states_as states_as; /* where they enter; without states it is to stay 0 (RS_E_USAGE) */
+    uint64_t reserved[4];
 } rs_run_settings;
 
 /* The arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart

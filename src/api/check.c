@@ -73,6 +73,7 @@ rs_status rs_check_run(const rs_run_settings *run, rs_error *err)
         {"batch", run->batch, 0, RS_MOST_COUNT},
         {"ids_samples", run->ids_samples, 0, RS_MOST_COUNT},
         {"ids_length", run->ids_length, 0, RS_MOST_COUNT},
+        {"states_as", (int64_t)run->states_as, RS_STATES_AS_FIRST_BLOCK, RS_STATES_AS_EMBEDDINGS},
     };
     RS_TRY(CHECK_RESERVED(run->reserved, err));
     RS_TRY(RS_CHECK_RANGES(ranges, err));

@@ -65,6 +65,8 @@ rs_input_source rs_source_of(const rs_run_settings *run)
                              .n_ids = run->ids_samples,
                              .id_length = run->ids_length,
                              .images = run->images,
+                             .states = run->states,
+                             .embeddings = run->states_as == RS_STATES_AS_EMBEDDINGS,
                              .random = run->random,
                              .encoder_states = run->encoder_states,
                              .seq_len = run->seq_len,

@@ -158,7 +158,8 @@ const cli_command cli_commands[] = {
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
      init_scan, ask_scan},
     {"probe", CLI_PROBE, "PATH", "do a model's tokens collapse? where, and what holds them apart",
-     "Runs a model forward over a text, token ids, images or random inputs and measures, state by "
+     "Runs a model forward over a text, token ids, images, rows of numbers or random inputs and "
+     "measures, state by "
      "state, how far apart the tokens still are, and for each head how its attention mixes them. "
      "Takes parts of the model away (skips, MLPs, norms, masks) or changes them, and compares the "
      "variants over the same inputs.\n"
@@ -176,11 +177,13 @@ const cli_command cli_commands[] = {
      "rankscope probe config.json --init default --random 8 --variants all # a model before "
      "training\n"
      "rankscope probe . --tokens ids.npy --output out.safetensors # compare with a reference\n"
+     "rankscope probe . --states features.npy # features of speech, a time series\n"
      "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - # for scripts",
      init_probe, ask_probe},
     {"certify", CLI_CERTIFY, "PATH",
      "prove what layers do to these tokens: collapse, or staying apart",
-     "Runs a model forward in float64 over a text, token ids, images or random inputs and proves, "
+     "Runs a model forward in float64 over a text, token ids, images, rows of numbers or random "
+     "inputs and proves, "
      "for each sample and layer, upper and lower bounds of how far apart the tokens are behind it; "
      "from the input and from every measured state on (measure until small, then certify). Beside "
      "them stand the published bounds with the hypothesis that fails, the leading-order prediction "

@@ -119,6 +119,18 @@ const cli_option cli_options[] = {
              "model wants "
              "them.",
      .once = "put all images into one file; --text may be repeated"},
+    {"states", "FILE", CLI_TEXT, RUN(states), CLI_RUNS, NULL, NULL,
+     .help =
+         "Feed these real-valued sequences, such as features of speech or a time series, to the "
+         "first block: .npy of float32 or float64 [samples, n, d], or JSON [[[x, ...], ...], "
+         "...] whose samples may differ in length. The rows enter as they are, behind all that "
+         "the embedding adds, and its norm.",
+     .once = "put all samples into one file; --text may be repeated"},
+    {"states-as", "first-block|embeddings", CLI_CHOICE, RUN(states_as), CLI_RUNS, "first-block",
+     "first-block|embeddings",
+     .help = "Where --states enter. embeddings: in the place of word embeddings, as transformers' "
+             "inputs_embeds do, so that positions, token types, the embedding's norm and its "
+             "projection are applied; of a network that is fed rows, in front of its map."},
     {"random", "SAMPLES", CLI_COUNT, RUN(random), CLI_RUNS, NULL, NULL,
      .help = "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the "
              "padding id "
@@ -127,8 +139,8 @@ const cli_option cli_options[] = {
     {"seq-len", "N", CLI_COUNT, RUN(seq_len), CLI_RUNS, "128", NULL,
      .help = "Tokens of a window or of a random sample, special tokens included."},
     {"samples", "N", CLI_COUNT, RUN(samples), CLI_RUNS, "all", NULL,
-     .help = "Use the first N rows of --tokens or --images, or the first N windows of each "
-             "--text."},
+     .help = "Use the first N rows of --tokens, --images or --states, or the first N windows of "
+             "each --text."},
     {"batch", "N", CLI_COUNT, RUN(batch), CLI_PROBE | CLI_CERTIFY,
      "as many samples as 4096 tokens hold", NULL,
      .help = "Samples in one pass; fewer by default where their activations would take more than a "

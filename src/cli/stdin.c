@@ -41,6 +41,7 @@ static rs_status check_others(const cli_args *args, size_t own, rs_error *err)
     } others[] = {{"PATH", args->input},
                   {"--tokens", runs ? args->common.run.tokens : NULL},
                   {"--images", runs ? args->common.run.images : NULL},
+                  {"--states", runs ? args->common.run.states : NULL},
                   {"--encoder-states", runs ? args->common.run.encoder_states : NULL}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (is_stdin(others[i].path))

@@ -41,9 +41,11 @@ typedef struct rs_batch {
     int32_t samples;
     const int64_t *begin; /* [samples+1] sample s has rows begin[s] .. begin[s+1]-1, or none */
     const int32_t *ids;   /* [rows] token ids, or NULL */
-    const double *rows;   /* [rows, embedding.rows] numbers of each row, or NULL */
+    const double *rows;   /* [rows, rs_embedding_source()] what stands in the place of each token's
+                             embedding, or is the row that the network is fed; or NULL */
     const float *images;  /* [samples, channels, height, width]: 1 + patches rows each */
-    const double *states; /* [rows, d_model] what enters the first layer as it is; or NULL */
+    const double *states; /* [rows, d_model] what enters the first layer as it is, of any length:
+                             nothing of the embedding is read; or NULL */
     const double *memory; /* [memory_begin[samples], d_model] for cross-attention; or NULL */
     const int64_t *memory_begin; /* [samples+1] first row of each sample in `memory` */
     const rs_points *points;     /* not with memory, nor in the residual precision; or NULL */

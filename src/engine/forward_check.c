@@ -135,7 +135,8 @@ static int64_t longest_text(const rs_network *network)
     return limit > 0 && limit < held ? limit : held;
 }
 
-static rs_status check_ids(const rs_network *network, const rs_batch *batch, rs_error *err)
+/* Texts or rows that the embedding reads. */
+static rs_status check_texts(const rs_network *network, const rs_batch *batch, rs_error *err)
 {
     int64_t limit = longest_text(network);
     bool bounded = limit > 0 || network->embedding.positions;
@@ -147,8 +148,7 @@ static rs_status check_ids(const rs_network *network, const rs_batch *batch, rs_
             return rs_fail(err, RS_E_TOO_LONG, where, "choose a smaller --seq-len",
                            "%lld tokens; the model has positions for %lld", (long long)n,
                            (long long)limit);
-        for (int64_t p = 0; batch->ids && !batch->states && !network->embedding.rows && p < n;
-             p++) {
+        for (int64_t p = 0; batch->ids && !batch->rows && !network->embedding.rows && p < n; p++) {
             int32_t id = batch->ids[batch->begin[s] + p];
             if (id >= 0 && id < network->embedding.vocabulary) continue;
             return rs_fail(err, RS_E_TOKEN_RANGE, where,
@@ -213,11 +213,12 @@ rs_status rs_batch_check(const rs_network *network, const rs_batch *batch, rs_er
                            "the model's cross-attention has nothing to read");
         RS_TRY(check_spans(batch->memory_begin, batch->samples, "memory", err));
     }
-    if (batch->states) return check_ids(network, batch, err);
+    if (batch->states) return RS_OK;
     if (batch->images && network->embedding.patch.weight)
         return check_image_rows(network, batch, err);
-    if (batch->ids && network->embedding.tokens) return check_ids(network, batch, err);
-    if (batch->rows && network->embedding.rows) return check_ids(network, batch, err);
+    if (batch->ids && network->embedding.tokens) return check_texts(network, batch, err);
+    if (batch->rows && rs_embedding_reads_rows(&network->embedding))
+        return check_texts(network, batch, err);
     return rs_fail(err, RS_E_INPUT_SHAPE, "batch", NULL, "the model takes %s",
                    network->embedding.tokens         ? "token ids"
                    : network->embedding.rows         ? "rows of numbers"

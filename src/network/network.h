@@ -351,15 +351,17 @@ typedef struct rs_layer {
 
 /* Tokens, rows of numbers or patches to the first state. x = norm(map(tokens[id]*scale) + positions[p
  * + position_offset] + types[0]), then projection (ALBERT, when its weight is there). Rows are what
- * the batch gives in the place of tokens. Images: patch projection, a class token in front, positions
- * added. */
+ * the batch gives in the place of tokens[id]*scale. Images: patch projection, a class token in front,
+ * positions added. */
 typedef struct rs_embedding_op {
     /* [vocabulary, width], or [vocabulary, map.in]; NULL: the network is fed rows, states or images */
     const rs_tensor *tokens;
     int64_t vocabulary, width;
-    int64_t rows;               /* numbers of a row that it is fed; 0: it is not fed rows */
-    rs_dense map, map_out;      /* map, or map_out(GELU(map)); a weight NULL: there is none */
-    double scale;               /* Gemma: sqrt(d_model), 1 otherwise */
+    int64_t rows;          /* numbers of a row that it is fed; 0: it is not fed rows */
+    rs_dense map, map_out; /* map, or map_out(GELU(map)); a weight NULL: there is none */
+    double scale;          /* Gemma: sqrt(d_model), 1 otherwise */
+    bool scales_rows;      /* rows are multiplied by it, too: it stands behind the table, not in
+                                   it (transformers: Granite's stands behind, Gemma's is inside) */
     const rs_tensor *positions; /* [positions, width], or [1, positions, width]; NULL: none */
     int64_t n_positions, position_offset;
     bool positions_fixed; /* they are no parameter: sinusoids that an architecture file asked for */
@@ -373,6 +375,8 @@ typedef struct rs_embedding_op {
 
 /* Numbers of what a token or a row is in front of the embedding's map. */
 int64_t rs_embedding_source(const rs_embedding_op *op);
+/* Whether a batch may give rows of so many numbers. */
+bool rs_embedding_reads_rows(const rs_embedding_op *op);
 
 /* Logits: softcap( decoder( norm( act( transform(x) ) ) ) * scale ); transform and norm absent in
  * decoders. */

@@ -189,6 +189,7 @@ rs_status rs_net_embedding(rs_net_builder *nb)
     if (facts & RS_W_EMBED_SQRT) e->scale = sqrt((double)nb->d_model);
     if (nb->forward->embedding_multiplier)
         RS_TRY(rs_net_real(nb, nb->forward->embedding_multiplier, &e->scale));
+    e->scales_rows = facts & RS_W_GRANITE;
     if (facts & RS_W_POSITIONS) RS_TRY(positions(nb, e));
     if (facts & RS_W_TYPES) RS_TRY(token_types(nb, e));
     if (facts & RS_W_EMBED_NORM)

@@ -6,6 +6,11 @@ int64_t rs_embedding_source(const rs_embedding_op *op)
     return op->map.weight ? op->map.in : op->width;
 }
 
+bool rs_embedding_reads_rows(const rs_embedding_op *op)
+{
+    return op->rows > 0 || op->tokens;
+}
+
 static int64_t token_entries(const void *owner)
 {
     const rs_embedding_op *op = owner;

@@ -81,7 +81,7 @@ static rs_status need_tokens(const rs_network *network, const char *where, rs_er
     if (takes_tokens(network)) return RS_OK;
     return rs_fail(err, RS_E_INPUT_FORMAT, where,
                    takes_images(network) ? "give --images FILE.npy or --random SAMPLES"
-                                         : "give --random SAMPLES",
+                                         : "give --states FILE.npy or --random SAMPLES",
                    "this model (%s) has no vocabulary: it does not read tokens", network->family);
 }
 
@@ -290,7 +290,8 @@ static void measure_lengths(rs_inputs *in)
 static rs_status check_lengths(rs_inputs *in, const rs_network *network, const char *where,
                                rs_error *err)
 {
-    for (int64_t s = 0; s < in->samples && network->max_positions > 0 && in->ids; s++) {
+    bool placed = network->max_positions > 0 && (in->ids || in->rows);
+    for (int64_t s = 0; s < in->samples && placed; s++) {
         int64_t n = in->begin[s + 1] - in->begin[s];
         if (n > network->max_positions)
             return rs_fail(err, RS_E_TOO_LONG, where, "cut the sequences",
@@ -312,10 +313,14 @@ static rs_status check_lengths(rs_inputs *in, const rs_network *network, const c
 rs_status rs_input_source_check(const rs_input_source *source, rs_error *err)
 {
     int asked = (source->n_texts > 0) + !!source->tokens + !!source->ids + !!source->images +
-                (source->random > 0);
+                !!source->states + (source->random > 0);
+    if (source->embeddings && !source->states)
+        return rs_fail(err, RS_E_USAGE, "--states-as", "leave it out, or give --states FILE.npy",
+                       "there are no states that could stand for embeddings");
     if (asked == 1) return RS_OK;
     return rs_fail(err, RS_E_USAGE, "input",
-                   "give one of --text FILE, --tokens FILE, --images FILE, --random SAMPLES",
+                   "give one of --text FILE, --tokens FILE, --images FILE, --states FILE, "
+                   "--random SAMPLES",
                    asked ? "one kind of input is enough" : "there is nothing to feed the model");
 }
 
@@ -324,6 +329,10 @@ static rs_status open_kind(rs_inputs *in, const rs_input_source *source, const r
 {
     RS_TRY(rs_input_source_check(source, err));
     if (source->images) return in->kind = "images", open_images(in, source, network, err);
+    if (source->states) {
+        in->kind = source->embeddings ? "embeddings" : "states";
+        return rs_input_states(in, source, network, err);
+    }
     if (source->random > 0) return in->kind = "random", open_random(in, source, network, seed, err);
     in->kind = source->n_texts ? "text" : "tokens";
     RS_TRY(need_tokens(network, source->n_texts ? "--text" : "--tokens", err));
@@ -343,6 +352,7 @@ rs_status rs_inputs_open(rs_inputs **out, const rs_input_source *source, const r
                         : source->tokens ? source->tokens
                         : source->ids    ? "ids"
                         : source->images ? source->images
+                        : source->states ? source->states
                                          : "--random";
     rs_status status = open_kind(in, source, network, tokenizer, seed, err);
     if (status == RS_OK) measure_lengths(in);

@@ -15,7 +15,7 @@
 
 enum { RS_DEFAULT_SEQ_LEN = 128 }; /* tokens of a sample when nobody says */
 
-/* Where the samples come from: exactly one of texts, tokens, ids, images, random. */
+/* Where the samples come from: exactly one of texts, tokens, ids, images, states, random. */
 typedef struct rs_input_source {
     const char *const
         *texts; /* [n_texts] files: each tokenised once, cut into windows of seq_len */
@@ -23,13 +23,16 @@ typedef struct rs_input_source {
     const char *tokens; /* .npy int32/int64 [samples, n], or JSON [[...], ...] */
     const int32_t *ids; /* [n_ids, id_length] in memory; NULL: none */
     int64_t n_ids, id_length;
-    const char *images;         /* .npy float32 [samples, channels, height, width] */
-    int64_t random;             /* number of samples drawn; 0: not asked for */
+    const char *images; /* .npy float32 [samples, channels, height, width] */
+    const char *states; /* .npy float32/float64 [samples, n, d], or JSON [[[x, ...], ...], ...] */
+    bool embeddings; /* states stand in the place of embeddings, in front of positions and norm */
+    int64_t random;  /* number of samples drawn; 0: not asked for */
     const char *encoder_states; /* .npy float32/float64 [samples, m, d], for cross-attention */
     int64_t seq_len; /* 0: RS_DEFAULT_SEQ_LEN, or fewer where the model's positions end */
     int64_t samples; /* samples that are used, at most (of each text); 0: all */
     const rs_arch
         *arch; /* description whose law draws rows or states, without vocabulary; or NULL */
+    rs_memory_bound memory; /* what states may take; zeros: what the machine has */
 } rs_input_source;
 
 /* A text, and the samples that were cut from it. */
@@ -41,7 +44,7 @@ typedef struct rs_input_text {
 
 /* The samples of a run. */
 typedef struct rs_inputs {
-    const char *kind; /* "text", "tokens", "images", "random" */
+    const char *kind; /* "text", "tokens", "images", "states", "embeddings", "random" */
     int64_t samples;
     int64_t *begin;     /* [samples+1] first row of each sample */
     int32_t *ids;       /* [begin[samples]], or NULL */
@@ -90,6 +93,10 @@ extern const rs_table_kind rs_probe_texts_kind, rs_certify_texts_kind, rs_paths_
  * trained for (with `generate` more tokens), or ids that transformers would take for padding. */
 rs_status rs_input_findings(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                             int64_t generate, rs_error *err);
+
+/* inputs_states.c: RS_E_INPUT_FORMAT, naming sample, token and feature, where a number of states or
+ * rows is beyond what the precision holds. */
+rs_status rs_inputs_check_precision(const rs_inputs *inputs, rs_precision precision, rs_error *err);
 
 /* A stretch of the samples as a batch of the engine; begin and memory_begin count from 0 again. */
 typedef struct rs_input_batch {

@@ -29,6 +29,17 @@ rs_status rs_input_ids(rs_inputs *in, const rs_input_source *source, const rs_ne
 rs_status rs_input_json(rs_inputs *in, const char *path, const char *text, size_t length,
                         const rs_input_source *source, const rs_network *network, rs_error *err);
 
+/* Whether a file is meant to be JSON, not .npy. */
+bool rs_input_is_json(const uint8_t *bytes, size_t length);
+
+/* inputs_states.c: samples from rows of real numbers. */
+rs_status rs_input_states(rs_inputs *in, const rs_input_source *source, const rs_network *network,
+                          rs_error *err);
+/* Reads samples from a file that lies in memory, rows of so many numbers; fuzzing begins here. */
+rs_status rs_input_states_read(rs_inputs *in, const uint8_t *bytes, size_t length, int64_t width,
+                               const rs_input_source *source, const rs_network *network,
+                               rs_error *err);
+
 /* inputs_texts.c: samples from texts. */
 rs_status rs_input_texts(rs_inputs *in, const rs_input_source *source, const rs_network *network,
                          const rs_tokenizer *tokenizer, rs_error *err);

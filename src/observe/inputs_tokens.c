@@ -17,6 +17,9 @@ static rs_status take_npy(rs_inputs *in, const rs_npy *array, const rs_input_sou
                        rs_npy_type_name(array->type), array->rank);
     if (array->shape[0] == 0)
         return rs_fail(err, RS_E_INPUT_FORMAT, path, NULL, "there is no sample in it");
+    if (array->count == 0) /* before there is room for as many samples as a header can promise */
+        return rs_fail(err, RS_E_INPUT_FORMAT, path, "give at least one token",
+                       "all %lld samples are without tokens", (long long)array->shape[0]);
     int64_t samples = rs_input_wanted_samples(source, array->shape[0]), n = array->shape[1];
     RS_TRY(rs_input_rows(in, samples, n, path, err));
     in->ids = rs_malloc((size_t)(samples * n), sizeof *in->ids);
@@ -96,15 +99,20 @@ rs_status rs_input_json(rs_inputs *in, const char *path, const char *text, size_
     return status;
 }
 
+bool rs_input_is_json(const uint8_t *bytes, size_t length)
+{
+    return length && (bytes[0] == '[' || strchr(" \t\r\n{\"", bytes[0]));
+}
+
 rs_status rs_input_tokens(rs_inputs *in, const rs_input_source *source, const rs_network *network,
                           rs_error *err)
 {
     rs_mapping *file;
     RS_TRY(rs_mapping_open(&file, source->tokens, err));
     rs_status status;
-    const char *text = (const char *)file->data;
-    if (file->size && (file->data[0] == '[' || strchr(" \t\r\n{\"", text[0]))) {
-        status = rs_input_json(in, source->tokens, text, file->size, source, network, err);
+    if (rs_input_is_json(file->data, file->size)) {
+        status = rs_input_json(in, source->tokens, (const char *)file->data, file->size, source,
+                               network, err);
     } else {
         rs_npy array;
         status = rs_npy_parse(&array, source->tokens, file->data, file->size, err);

@@ -48,8 +48,8 @@ static rs_status note_files(rs_opened *o, rs_error *err)
 {
     if (o->request->lent) return RS_OK;
     const rs_input_source *source = &o->request->source;
-    const char *paths[] = {source->tokens, source->images, source->encoder_states, o->config_path,
-                           o->request->path};
+    const char *paths[] = {source->tokens,         source->images, source->states,
+                           source->encoder_states, o->config_path, o->request->path};
     for (size_t i = 0; i < source->n_texts; i++)
         RS_TRY(add_path(o, source->texts[i], err));
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
@@ -119,11 +119,12 @@ static rs_run_shape expected_shape(const rs_input_source *source)
     return shape;
 }
 
-static void add_inputs(rs_budget *budget, const rs_network *network, rs_run_shape shape)
+static void add_inputs(rs_budget *budget, const rs_network *network, double tokens, bool numbers)
 {
-    double bytes = network->embedding.vocabulary > 0 ? sizeof(int32_t)
-                                                     : sizeof(double) * (double)network->d_model;
-    rs_budget_add(budget, "inputs", (double)shape.samples * (double)shape.longest * bytes);
+    double bytes = network->embedding.vocabulary > 0 && !numbers
+                       ? sizeof(int32_t)
+                       : sizeof(double) * (double)network->d_model;
+    rs_budget_add(budget, "inputs", tokens * bytes);
 }
 
 static void need_of_plan(rs_budget *budget, const rs_network *plan, const void *user)
@@ -132,7 +133,7 @@ static void need_of_plan(rs_budget *budget, const rs_network *plan, const void *
     const rs_open_request *request = at->opened->request;
     rs_run_shape shape = expected_shape(&request->source);
     if (request->need) request->need(budget, plan, shape, request->options, at->context);
-    add_inputs(budget, plan, shape);
+    add_inputs(budget, plan, (double)shape.samples * (double)shape.longest, request->source.states);
 }
 
 static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_context *context,
@@ -140,7 +141,10 @@ static rs_status check_memory(const rs_opened *o, rs_run_shape shape, const rs_c
 {
     const rs_open_request *request = o->request;
     rs_budget budget = {0};
-    add_inputs(&budget, o->network, shape);
+    const rs_inputs *in = o->inputs; /* states may be many, and are of any lengths */
+    add_inputs(&budget, o->network,
+               in ? (double)in->begin[in->samples] : (double)shape.samples * (double)shape.longest,
+               request->source.states);
     if (o->init) rs_budget_add(&budget, "weights", (double)rs_init_bytes(o->init));
     if (request->need) request->need(&budget, o->network, shape, request->options, context);
     const char *hint = "take fewer samples, a smaller --seq-len, --batch or --depth, or say how "
@@ -274,6 +278,7 @@ static rs_status open_inputs(rs_opened *o, const rs_context *context, rs_error *
     rs_input_source source = o->request->source;
     if (o->arch && source.seq_len == 0) source.seq_len = o->arch->seq_len;
     source.arch = o->arch;
+    source.memory = context->memory;
     return rs_inputs_open(&o->inputs, &source, o->network, o->tokenizer, context->seed, err);
 }
 

@@ -246,7 +246,8 @@ rs_status rs_observe_pass(rs_pass_account *account, const rs_pass_plan *plan,
                           rs_error *err)
 {
     pass p = {.plan = plan, .listeners = listeners, .n = n, .context = context};
-    rs_status status = open_pass(&p, err);
+    rs_status status = rs_inputs_check_precision(plan->inputs, plan->precision, err);
+    if (status == RS_OK) status = open_pass(&p, err);
     double began = rs_seconds();
     if (status == RS_OK) status = run_batches(&p, err);
     if (status == RS_OK && account)

@@ -108,7 +108,7 @@ rs_status rs_probe_findings(rs_result *result, const rs_probed *variants, size_t
                             const rs_probe_options *options, rs_error *err)
 {
     for (size_t v = 0; v < n; v++) {
-        RS_TRY(rs_probe_nonfinite(result, &variants[v], err));
+        RS_TRY(rs_probe_nonfinite(result, &variants[v], options->measure.precision, err));
         RS_TRY(rs_probe_centre(result, &variants[v], err));
         RS_TRY(rs_probe_graph(result, &variants[v], options->measure.centre, err));
     }

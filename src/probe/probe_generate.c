@@ -66,7 +66,11 @@ rs_status rs_probe_check_generate(const rs_network *network, const rs_inputs *in
                                   rs_error *err)
 {
     int64_t limit = network->max_positions;
-    if (!network->head.decoder.weight || !network->head.next_token || !inputs->ids)
+    bool predicts = network->head.decoder.weight && network->head.next_token;
+    if (predicts && !inputs->ids)
+        return rs_fail(err, RS_E_UNSUPPORTED, "--generate", "leave it out, or give token ids",
+                       "the inputs are no token ids, behind which tokens could be generated");
+    if (!predicts)
         return rs_fail(err, RS_E_UNSUPPORTED, "--generate", "leave it out",
                        "this model (%s) predicts no next token", network->family);
     for (int64_t i = 0; i < rs_inputs_prompts(inputs) && limit > 0; i++) {

@@ -57,7 +57,8 @@ const rs_token_row *rs_probe_first_bad(const rs_measured *m)
     return first;
 }
 
-rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *v, rs_error *err)
+rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *v, rs_precision precision,
+                             rs_error *err)
 {
     const rs_token_row *row = rs_probe_first_bad(v->measured);
     if (!row) return RS_OK;
@@ -86,8 +87,10 @@ rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *v, rs_error *er
     f.message = message;
     f.hint = tensor ? "the checkpoint is damaged or training diverged: go back to "
                       "an earlier one"
-                    : "try --precision f64: if it is finite there, float32 "
-                      "overflows";
+             : precision == RS_PRECISION_F32
+                 ? "try --precision f64: if it is finite there, float32 "
+                   "overflows"
+                 : "float64 overflows: scale the inputs, or weaken what grows the state";
     f.table = "summary";
     return rs_result_add_finding(result, &f, err);
 }

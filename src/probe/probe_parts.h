@@ -40,7 +40,8 @@ rs_status rs_probe_verdict(rs_result *result, const rs_probed *variants, size_t 
 const rs_token_row *rs_probe_first_bad(const rs_measured *measured);
 /* probe_nonfinite.c: adds finding nonfinite_activation: where NaN or infinity first appears, and
  * which weight brings it. */
-rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_error *err);
+rs_status rs_probe_nonfinite(rs_result *result, const rs_probed *variant, rs_precision precision,
+                             rs_error *err);
 
 /* probe_heads.c: adds findings attention_sink, uniform_attention, condensed_attention of heads that
  * do what drawn weights would not, untrained_attention of the others, and unconverged. */

@@ -84,8 +84,10 @@ static bool nonfinite(answer *a, const question *q)
              rs_probe_place(place, bad), (long long)bad->nonfinite,
              (long long)q->main->measured->samples);
     set(a, RS_CRITICAL, "nonfinite", (double)bad->nonfinite, 0,
-        "finding nonfinite_activation names the weight; --precision f64 tells whether it is "
-        "overflow");
+        q->options->measure.precision == RS_PRECISION_F32
+            ? "finding nonfinite_activation names the weight; --precision f64 tells whether it is "
+              "overflow"
+            : "finding nonfinite_activation names the weight, if one brings them");
     return true;
 }
 

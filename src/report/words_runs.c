@@ -119,6 +119,15 @@ static const rs_word tokens[] = {
           "what costs the square of a sample's length is left out of long ones: column diameter, "
           "table attention, softmax attention in table mixing",
           "a sample has more than 8192 tokens", "--quadratic measures them whatever the length"),
+    RUNS(
+        "past_embedding", "info",
+        "--states enter the first block: the model has learned positions, token types or a norm in "
+        "its embedding, which are not applied",
+        NULL, "--states-as embeddings, where the rows stand for word vectors"),
+    RUNS(
+        "no_token_ids", "info",
+        "the model predicts next tokens, and --states have no ids: there is no loss of next tokens",
+        NULL, NULL),
     RUNS("cross_attention", "info",
          "the model has cross-attention, whose matrices are not measured", NULL, NULL),
     PROBE("unconverged", "warn",

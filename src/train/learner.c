@@ -38,6 +38,14 @@ static rs_status open_checkpoint(rs_learner *l, const rs_task_shape *shape, rs_e
         return rs_fail(err, RS_E_TASK_SCHEMA, path, NULL,
                        "the model has %lld token ids, the task needs %lld",
                        (long long)network->embedding.vocabulary, (long long)shape->vocab);
+    if (shape->vocab == 0 && network->embedding.rows == 0)
+        return rs_fail(err, RS_E_TASK_SCHEMA, path, "give a model that is fed rows of numbers",
+                       "the model is fed no rows, and samples of the task are rows of %lld numbers",
+                       (long long)shape->d_in);
+    if (shape->vocab == 0 && shape->d_in != network->embedding.rows)
+        return rs_fail(err, RS_E_TASK_SCHEMA, path, NULL,
+                       "the model reads rows of %lld numbers, those of the task have %lld",
+                       (long long)network->embedding.rows, (long long)shape->d_in);
     if (network->max_positions > 0 && shape->n_tok > network->max_positions)
         return rs_fail(err, RS_E_TASK_SCHEMA, path, "set data.length",
                        "the model reads %lld tokens, samples of the task have %lld",

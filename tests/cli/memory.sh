@@ -24,6 +24,9 @@ chmod u+w spoken/tokenizer.json
 printf 'A lighthouse that nobody needs has 300 steps.' >text.txt
 printf 'Its keeper counts.' >other.txt
 echo '[[5, 2, 9, 1, 7], [4, 8, 3]]' >ids.json
+row='[1, 0.5, -1, 2, 0, 0, 1e-3, 0.25, 3, -2, 0, 1, 0, 0.125, 7]' # as wide as bert and gpt2
+other='[0, 1, 0, 0, 4, -3, 0, 0.5, 0, 0, 1, -1, 2, 0, 0]'
+echo "[[$row, $other], [$other]]" >states.json
 
 walk scan "$golden/forward/llama" --matrices all --spectra --fold-norms --quiet --html page.html --json page.json --csv tables --svg drawn -- page.html page.json tables/heads.csv drawn/heads.svg
 walk scan "$golden/forward/llama" --table heads,layers --sort effective_rank --where product=qk --top 3 --
@@ -34,6 +37,8 @@ walk probe "$golden/forward/mamba2" --tokens ids.json --sweep lambda=-1:1:3,gate
 walk probe "$golden/forward/llama" --tokens ids.json --grad --batch 1 --no-attention --no-spectral --quiet --json graded.json -- graded.json
 walk probe "$golden/forward/gpt2" --tokens ids.json --grad --precision residual --batch 1 --no-attention --no-spectral --quiet --json apart.json -- apart.json
 walk probe "$golden/forward/llama" --tokens ids.json --relevance --no-attention --no-spectral --quiet --json explained.json -- explained.json
+walk probe "$golden/forward/gpt2" --states states.json --states-as embeddings --grad --no-attention --no-spectral --quiet --json rows.json -- rows.json
+walk certify "$golden/forward/bert" --states states.json --
 walk certify "$golden/forward/llama" --tokens ids.json --lambda mixer:0.1 --recommend 0.6 --
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk certify "$golden/forward/jamba" --tokens ids.json --

@@ -104,7 +104,9 @@ static const struct {
         LONG(command, type, run.samples, "samples", INT64_MAX),                                    \
         LONG(command, type, run.batch, "batch", -1),                                               \
         LONG(command, type, run.batch, "batch", INT64_MAX),                                        \
-        LONG(command, type, run.batch, "batch", INT64_MIN)
+        LONG(command, type, run.batch, "batch", INT64_MIN),                                        \
+        INT(command, type, run.states_as, "states_as", 2),                                         \
+        INT(command, type, run.states_as, "states_as", -1)
 
 static const struct {
     int command;
@@ -404,7 +406,7 @@ static void what_is_larger_than_the_library_knows_is_refused(void **state)
         refuses(c, &s, RS_E_USAGE, "reserved");
         if (c == SCAN) continue;
         commands[c].init(&s);
-        s.probe.run.reserved[5] = 1;
+        s.probe.run.reserved[3] = 1;
         refuses(c, &s, RS_E_USAGE, "reserved");
     }
 }

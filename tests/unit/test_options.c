@@ -108,6 +108,9 @@ enum {
       (s->common.run.texts = several, s->common.run.n_texts = 2))                                  \
     X(tokens, CLI_RUNS, "tokens", "ids.json", OWN_INPUTS, s->common.run.tokens = "ids.json")       \
     X(images, CLI_RUNS, "images", "no.npy", OWN_INPUTS, s->common.run.images = "no.npy")           \
+    X(states, CLI_RUNS, "states", "states.json", OWN_INPUTS, s->common.run.states = "states.json") \
+    X(states_as, CLI_RUNS, "states-as", "embeddings", SHOWS,                                       \
+      s->common.run.states_as = RS_STATES_AS_EMBEDDINGS)                                           \
     X(random, CLI_RUNS, "random", "3", OWN_INPUTS, s->common.run.random = 3)                       \
     X(seq_len, CLI_RUNS, "seq-len", "4", SHOWS, s->common.run.seq_len = 4)                         \
     X(samples, CLI_RUNS, "samples", "1", UNSEEN, s->common.run.samples = 1)                        \
@@ -380,6 +383,25 @@ static int leave_folder(void **state)
     return chdir("..") == 0 ? system(command) : -1;
 }
 
+/* Samples of 3 tokens and of 1, as wide as MODEL. */
+static void write_states(void)
+{
+    enum { WIDTH = 15 };
+    FILE *file = fopen("states.json", "w");
+    assert_non_null(file);
+    for (int i = 0; i < 4 * WIDTH; i++)
+        fprintf(file, "%s%.3f%s",
+                i == 0           ? "[[["
+                : i % WIDTH == 0 ? "["
+                                 : "",
+                (i * 7 % 31) / 31.0,
+                i == 4 * WIDTH - 1       ? "]]]"
+                : i == 3 * WIDTH - 1     ? "]], ["
+                : i % WIDTH == WIDTH - 1 ? "], "
+                                         : ", ");
+    assert_int_equal(fclose(file), 0);
+}
+
 static void write_inputs(void)
 {
     static const struct {
@@ -399,6 +421,7 @@ static void every_option_reaches_the_library(void **state)
     (void)state;
     int wrong = 0;
     write_inputs();
+    write_states();
     for (int at = 0; at < N_INPUTS; at++) {
         answer plain = ask_library(at, NULL);
         if (!plain.result) fail_msg("%s: %s", plain.err.where, plain.err.what);

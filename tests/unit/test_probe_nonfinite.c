@@ -44,7 +44,7 @@ static bool named(const built *b, int32_t layer, const char *name)
     const rs_probed variant = {.name = "full", .measured = &measured, .network = &b->network};
     rs_result *result = rs_result_new("probe");
     rs_error err = {0};
-    assert_int_equal(rs_probe_nonfinite(result, &variant, &err), RS_OK);
+    assert_int_equal(rs_probe_nonfinite(result, &variant, RS_PRECISION_F32, &err), RS_OK);
     assert_int_equal(rs_result_finding_count(result), 1);
     bool found = strstr(rs_result_finding_at(result, 0)->message, name) != NULL;
     rs_result_free(result);
