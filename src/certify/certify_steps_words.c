@@ -170,43 +170,46 @@ static void count(tally *t, const rs_proved_head *head)
         }
 }
 
-static rs_status say(rs_result *result, const rs_proved_head *head, rs_error *err)
+/* What is said of one head. */
+static void tell(char *text, size_t size, const rs_proved_head *head)
 {
-    char message[600];
     tally t;
-    rs_finding f = rs_finding_of(RS_INFO, "proof_steps");
-    count(&t, head);
-    f.layer = head->layer;
-    f.head = head->head;
-    f.table = "proof";
-    f.cases = "heads";
-    f.hint = "table proof has the lines, the report explains them";
-    if (head->failed)
-        snprintf(message, sizeof message,
-                 "layer %d, head %d: the proof of the cubic bound does not speak of it: %s",
+    if (head->failed) {
+        snprintf(text, size, "layer %d, head %d: the proof does not speak of it: %s",
                  (int)head->layer, (int)head->head, head->failed);
-    else {
-        f.value = t.fail;
-        snprintf(
-            message, sizeof message,
-            "layer %d, head %d: of %d lines of the published proof %d %s false%s%s%s%s; %s%s%s",
-            (int)head->layer, (int)head->head, t.lines, t.fail, t.fail == 1 ? "is" : "are",
-            t.fail ? " (" : "", t.failing, t.fail ? ")" : "",
-            t.undecided ? ", and of some it is not decided" : "",
-            t.repaired_fail ? "a repaired one is refuted, which is a bug of rankscope"
-                            : "no repaired one is",
-            head->steps.rows[RS_LINE_RANGE][RS_STEP_INF].holds == 0
-                ? "; it assumes ranges of logits of at most 1.256, which is not so here"
-                : "",
-            head->masked ? "; a mask hides keys, so that there is no cubic bound" : "");
+        return;
     }
-    f.message = message;
-    return rs_result_add_finding(result, &f, err);
+    count(&t, head);
+    snprintf(text, size, "layer %d, head %d: %d of %d lines %s false%s%s%s%s%s%s%s",
+             (int)head->layer, (int)head->head, t.fail, t.lines, t.fail == 1 ? "is" : "are",
+             t.fail ? " (" : "", t.failing, t.fail ? ")" : "",
+             t.undecided ? ", and of some it is not decided" : "",
+             t.repaired_fail ? "; a repaired one is refuted, which is a bug of rankscope"
+                             : ", no repaired one is",
+             head->steps.rows[RS_LINE_RANGE][RS_STEP_INF].holds == 0
+                 ? "; ranges of logits are above the 1.256 that the proof assumes"
+                 : "",
+             head->masked ? "; a mask hides keys, so that there is no cubic bound" : "");
 }
 
 rs_status rs_steps_findings(rs_result *result, const rs_proved_head *heads, size_t n, rs_error *err)
 {
-    for (size_t i = 0; i < n; i++)
-        RS_TRY(say(result, &heads[i], err));
-    return RS_OK;
+    enum { SAID = 3 }; /* heads */
+    char message[1600] = "the published proof of the cubic bound: ", head[500];
+    rs_finding f = rs_finding_of(RS_INFO, "proof_steps");
+    for (size_t i = 0; i < n && i < SAID; i++) {
+        size_t used = strlen(message);
+        tell(head, sizeof head, &heads[i]);
+        snprintf(message + used, sizeof message - used, "%s%s", i ? ". " : "", head);
+    }
+    if (n > SAID) {
+        size_t used = strlen(message);
+        snprintf(message + used, sizeof message - used, ". %zu more in table proof", n - SAID);
+    }
+    f.layer = heads[0].layer;
+    f.head = heads[0].head;
+    f.table = "proof";
+    f.message = message;
+    f.hint = "table proof has the lines, the report explains them";
+    return rs_result_add_finding(result, &f, err);
 }
