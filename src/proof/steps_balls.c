@@ -23,6 +23,21 @@ void rs_step_raise(arb_t out, const arb_t a)
     arb_max(out, out, a, RS_BALL_BITS);
 }
 
+/* Compares the largest number of a with the smallest of b: below, at or above 0. Arb's own
+ * comparisons are exact, and ask for memory to be. */
+static int compare(const arb_t a, const arb_t b)
+{
+    arf_t upper, lower;
+    arf_init(upper);
+    arf_init(lower);
+    arb_get_ubound_arf(upper, a, RS_BALL_BITS);
+    arb_get_lbound_arf(lower, b, RS_BALL_BITS);
+    int found = arf_cmp(upper, lower);
+    arf_clear(lower);
+    arf_clear(upper);
+    return found;
+}
+
 /* ---- functions ---- */
 
 enum { MOST_EXPONENT = 50, EASY_EXPONENT = 9 };
@@ -53,7 +68,7 @@ void rs_step_exp(arb_t out, const arb_t x)
     arb_one(below);
     arb_mul_2exp_si(below, below, MOST_EXPONENT);
     arb_neg(below, below);
-    bool vanishes = arb_is_finite(x) && arb_lt(x, below);
+    bool vanishes = arb_is_finite(x) && compare(x, below) < 0;
     if (vanishes) {
         arb_zero(out);
         mag_set_ui_2exp_si(arb_radref(out), 1, -((slong)1 << MOST_EXPONENT));
@@ -62,12 +77,32 @@ void rs_step_exp(arb_t out, const arb_t x)
     arb_clear(below);
 }
 
+/* e^x − 1 = x Σ x^k/(k + 1)! for |x| ≤ ¼: behind 24 terms 2^−130 is left. Arb's own works in more bits,
+ * which ask for memory. */
+static void series(arb_t out, const arb_t x)
+{
+    enum { TERMS = 24, LEFT = -130 };
+    arb_t at, sum;
+    arb_init(at);
+    arb_init(sum);
+    arb_set(at, x);
+    arb_one(sum);
+    for (int k = TERMS; k > 1; k--) {
+        arb_mul(sum, sum, at, RS_BALL_BITS);
+        arb_div_ui(sum, sum, (ulong)k, RS_BALL_BITS);
+        arb_add_ui(sum, sum, 1, RS_BALL_BITS);
+    }
+    arb_add_error_2exp_si(sum, LEFT);
+    arb_mul(out, at, sum, RS_BALL_BITS);
+    arb_clear(sum);
+    arb_clear(at);
+}
+
 void rs_step_expm1(arb_t out, const arb_t x)
 {
-    bool easy = arb_is_finite(x) && arf_cmpabs_2exp_si(arb_midref(x), EASY_EXPONENT) <= 0 &&
-                mag_cmp_2exp_si(arb_radref(x), EASY_EXPONENT) <= 0;
-    if (easy) {
-        arb_expm1(out, x, RS_BALL_BITS);
+    if (arb_is_finite(x) && arf_cmpabs_2exp_si(arb_midref(x), -2) <= 0 &&
+        mag_cmp_2exp_si(arb_radref(x), -10) < 0) {
+        series(out, x);
         return;
     }
     rs_step_exp(out, x);
@@ -180,8 +215,8 @@ rs_step_number rs_step_number_of(const arb_t ball, bool cancels)
 signed char rs_step_at_most(const arb_t a, const arb_t b)
 {
     if (!arb_is_finite(a) || !arb_is_finite(b)) return -1;
-    if (arb_le(a, b)) return 1;
-    return arb_gt(a, b) ? 0 : -1;
+    if (compare(a, b) <= 0) return 1;
+    return compare(b, a) < 0 ? 0 : -1;
 }
 
 static double ratio_of(const arb_t left, const arb_t right)

@@ -87,22 +87,22 @@ static bool differences(arb_ptr out, const rs_step_query *q, const rs_steps_head
     return small;
 }
 
-/* P − p where E is small: p_j (e^{u_j − c} − 1), c = ln Σ p_k e^{u_k}, of which no digit is lost
- * (docs/theory/corrections.md, 14). gap holds u. */
+/* P − p where E is small: p_j (e^{u_j} − 1 − S)/(1 + S), S = Σ p_k (e^{u_k} − 1), of which no digit is
+ * lost (docs/theory/corrections.md, 14). gap holds u. */
 static void small_gap(rs_step_query *q, const rs_step_balls *b)
 {
-    arb_ptr sum = b->spare, grown = b->spare + 1;
+    arb_ptr sum = b->spare, over = b->spare + 1;
     int64_t n = b->head->n;
     arb_zero(sum);
     for (int64_t j = 0; j < n; j++) {
-        rs_step_expm1(grown, q->gap + j);
-        arb_addmul(sum, q->base + j, grown, RS_BALL_BITS);
+        rs_step_expm1(q->gap + j, q->gap + j);
+        arb_addmul(sum, q->base + j, q->gap + j, RS_BALL_BITS);
     }
-    arb_log1p(sum, sum, RS_BALL_BITS);
+    arb_add_ui(over, sum, 1, RS_BALL_BITS);
     for (int64_t j = 0; j < n; j++) {
-        arb_sub(grown, q->gap + j, sum, RS_BALL_BITS);
-        rs_step_expm1(grown, grown);
-        arb_mul(q->gap + j, q->base + j, grown, RS_BALL_BITS);
+        arb_sub(q->gap + j, q->gap + j, sum, RS_BALL_BITS);
+        arb_div(q->gap + j, q->gap + j, over, RS_BALL_BITS);
+        arb_mul(q->gap + j, q->gap + j, q->base + j, RS_BALL_BITS);
         arb_add(q->mixed + j, q->base + j, q->gap + j, RS_BALL_BITS);
     }
 }
