@@ -42,7 +42,7 @@ rs_status rs_steps_tables(rs_result *result, const rs_proved_head *heads, size_t
 rs_status rs_steps_findings(rs_result *result, const rs_proved_head *heads, size_t n,
                             rs_error *err);
 /* What the line says, whatever the head. */
-const char *rs_step_meaning(rs_step_line line, rs_step_norm norm);
+const char *rs_step_meaning(rs_step_line line);
 /* What its numbers say. */
 void rs_step_here(char *text, size_t size, rs_step_line line, rs_step_norm norm,
                   const rs_step_row *row);

@@ -105,7 +105,7 @@ static rs_status add_line(rs_table *t, const rs_proved_head *head, int64_t sampl
     c.repaired = text->repaired;
     c.truth = truths[text->truth];
     c.condition = rs_step_condition(text->truth);
-    c.meaning = rs_step_meaning(line, norm);
+    c.meaning = rs_step_meaning(line);
     c.note = rs_step_note(head, line, norm);
     if (!head->failed && head->steps.rows[line][norm].known) {
         c.of = head->steps.rows[line][norm];

@@ -63,9 +63,8 @@ static const char *const in_norms[RS_STEP_NORMS] = {
     [RS_STEP_BOTH] = " Both ways of looking together (‖·‖₁,∞): the root of their product.",
 };
 
-const char *rs_step_meaning(rs_step_line line, rs_step_norm norm)
+const char *rs_step_meaning(rs_step_line line)
 {
-    (void)norm;
     return meanings[line];
 }
 
