@@ -582,6 +582,9 @@ typedef struct rs_certify_settings {
     double recommend; /* share of relative μ, between 0 and 1, that is to be left behind the last
                          layer: tables recommendation and recommendation_layers say which change of
                          the skip strengths leaves it (docs/certify.md); 0: they are not made */
+    const rs_map_choice *steps; /* [n_steps] heads on which the proof of the published cubic bound
+                                   is gone through line by line: tables proof, proof_numbers */
+    size_t n_steps;             /* at most 64 */
 } rs_certify_settings;
 
 /* What a path is (docs/paths.md). */

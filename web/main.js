@@ -2,6 +2,7 @@
 import { Figure } from './figures.js';
 import { Findings, answer } from './findings.js';
 import { announce, brief, download, element, full, plural, words } from './format.js';
+import { proof } from './proof.js';
 import { Table } from './tables.js';
 
 const text = (id) => document.getElementById(id).textContent;
@@ -88,6 +89,7 @@ function layOut() {
   // a table that answers the command's question comes first; the others stand behind the figures
   const first = [...tables.values()].filter((t) => t.about.lead), others = [...tables.values()].filter((t) => !t.about.lead);
   for (const table of first) section(`lead-${table.name}`, table.about.title ?? words(table.name), table.root);
+  if (result.tables.proof?.length) section('proof', 'The proof, line by line', proof(result.tables.proof, result.tables.proof_numbers));
   for (const [name, spec] of Object.entries(result.figures)) figures.push(new Figure(name, spec, about.figures[name], result.tables, select));
   if (figures.length) section('figures', 'Figures', figures.map((f) => f.root));
   if (result.findings.length) section('findings', 'Findings', new Findings(result.findings, result.tables.findings, about.words, selectFinding).root);

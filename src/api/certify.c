@@ -1,5 +1,6 @@
 /* certify.c: rs_certify_checkpoint and rs_session_certify. */
 #include "certify/certify.h"
+#include "api/check.h"
 #include "api/command.h"
 
 static void defaults(rs_any_settings *settings)
@@ -22,7 +23,10 @@ static rs_status options_of(rs_certify_options *o, const rs_certify_settings *s,
     if (s->rigorous && s->fast)
         return rs_fail(err, RS_E_USAGE, "fast", "give one of the two",
                        "rigorous leaves out what fast shows");
+    RS_TRY(rs_check_heads(s->steps, s->n_steps, "steps", err));
     rs_certify_defaults(o);
+    o->steps = s->steps;
+    o->n_steps = s->n_steps;
     o->source = rs_source_of(&s->run);
     o->batch = s->run.batch;
     o->kept = s->kept;

@@ -51,6 +51,20 @@ rs_status rs_check_call(const rs_call_settings *call, rs_error *err)
     return RS_CHECK_RANGES(ranges, err);
 }
 
+rs_status rs_check_heads(const rs_map_choice *heads, size_t n, const char *name, rs_error *err)
+{
+    enum { MOST_HEADS = 64 };
+    RS_TRY(rs_check_array(heads, n, name, err));
+    if (n > MOST_HEADS)
+        return rs_fail(err, RS_E_BAD_OPTION, name, NULL, "at most %d heads", MOST_HEADS);
+    for (size_t i = 0; i < n; i++)
+        if (heads[i].layer < 0 || heads[i].head < 0)
+            return rs_fail(err, RS_E_BAD_OPTION, name, "layers and heads count from 0",
+                           "there is no head %d of layer %d", (int)heads[i].head,
+                           (int)heads[i].layer);
+    return RS_OK;
+}
+
 rs_status rs_check_texts(const char *text, const char *const *texts, size_t n, rs_error *err)
 {
     const rs_range ranges[] = {

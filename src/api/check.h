@@ -23,6 +23,9 @@ rs_status rs_check_ranges(const rs_range *ranges, size_t n, rs_error *err);
 #define RS_CHECK_RANGES(ranges, err)                                                               \
     rs_check_ranges((ranges), sizeof(ranges) / sizeof *(ranges), (err))
 
+/* Checks heads: at most 64, none of them negative. name: of the field. */
+rs_status rs_check_heads(const rs_map_choice *heads, size_t n, const char *name, rs_error *err);
+
 /* Checks files of text: none is NULL, and there is not one beside several. */
 rs_status rs_check_texts(const char *text, const char *const *texts, size_t n, rs_error *err);
 rs_status rs_check_call(const rs_call_settings *call, rs_error *err);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum {
-    MOST_MAPS = 64,
     MOST_GENERATED = 4096 /* each token is a pass over all before it */
 };
 
@@ -79,14 +78,7 @@ static rs_status check(const rs_probe_settings *s, rs_error *err)
     RS_TRY(check_gradients(s, err));
     RS_TRY(check_ranks(s, err));
     RS_TRY(check_relevance(s, err));
-    RS_TRY(rs_check_array(s->maps, s->n_maps, "maps", err));
-    if (s->n_maps > MOST_MAPS)
-        return rs_fail(err, RS_E_BAD_OPTION, "maps", NULL, "at most %d heads", MOST_MAPS);
-    for (size_t i = 0; i < s->n_maps; i++)
-        if (s->maps[i].layer < 0 || s->maps[i].head < 0)
-            return rs_fail(err, RS_E_BAD_OPTION, "maps", "layers and heads count from 0",
-                           "there is no head %d of layer %d", (int)s->maps[i].head,
-                           (int)s->maps[i].layer);
+    RS_TRY(rs_check_heads(s->maps, s->n_maps, "maps", err));
     if (s->null && strcmp(s->null, "random") != 0)
         return rs_fail(err, RS_E_BAD_OPTION, "null", "random is the one that there is",
                        "there is no null '%s'", s->null);

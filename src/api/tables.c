@@ -54,6 +54,8 @@ static const struct {
               {&rs_certify_demands_kind, "demands"},
               {&rs_certify_recommendation_kind, NULL},
               {&rs_certify_recommendation_layers_kind, NULL},
+              {&rs_certify_proof_kind, NULL},
+              {&rs_certify_proof_numbers_kind, NULL},
               {&rs_certify_texts_kind, NULL},
               {&rs_paths_summary_kind, NULL},
               {&rs_paths_lengths_kind, NULL},

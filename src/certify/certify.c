@@ -5,6 +5,7 @@
 #include "certify/certify_gather.h"
 #include "certify/certify_parts.h"
 #include "certify/certify_recommend.h"
+#include "certify/certify_steps.h"
 #include "network/op_traits.h"
 
 #include <math.h>
@@ -21,6 +22,7 @@ struct rs_certifying {
     rs_network *network; /* edited copy */
     rs_weight_norms *norms;
     rs_certify_hearing heard;
+    rs_certify_steps *steps; /* NULL: none were asked for */
     rs_certified certified;
     /* workspace */
     rs_head_bound *heads;
@@ -205,7 +207,11 @@ static rs_status open_certifying(rs_certifying *w, const rs_network *network, rs
     w->scene.norms = w->norms;
     w->scene.capacity = rs_pass_capacity(w->network, RS_PRECISION_F64, w->scene.inputs,
                                          w->scene.options->batch, w->scene.context);
-    return rs_certify_hearing_open(&w->heard, &w->scene, true, err);
+    RS_TRY(rs_certify_hearing_open(&w->heard, &w->scene, true, err));
+    if (w->scene.options->n_steps == 0) return RS_OK;
+    RS_TRY(rs_certify_steps_open(&w->steps, &w->scene, err));
+    w->heard.guest = rs_certify_steps_listener(w->steps);
+    return RS_OK;
 }
 
 rs_status rs_certify_open(rs_certifying **out, const rs_network *network, const rs_inputs *inputs,
@@ -248,6 +254,7 @@ rs_status rs_certify_finish(rs_result *result, rs_certifying *w, rs_error *err)
     RS_TRY(rs_certify_demands_table(result, w->heard.lambda, err));
     RS_TRY(rs_certify_findings(result, &w->certified, err));
     RS_TRY(rs_certify_lambda_findings(result, w->heard.lambda, err));
+    if (w->steps) RS_TRY(rs_certify_steps_finish(result, w->steps, err));
     if (!w->scene.options->beside) {
         RS_TRY(rs_input_texts_table(result, inputs, err));
         RS_TRY(rs_result_add_notes(result, &inputs->notes, err));
@@ -269,6 +276,7 @@ void rs_certify_close(rs_certifying *w)
     rs_free(w->certified.rows);
     rs_free(w->certified.chains);
     rs_free(w->certified.weight_chains);
+    rs_certify_steps_close(w->steps);
     rs_certify_hearing_close(&w->heard);
     rs_weight_norms_close(w->norms);
     rs_network_close(w->network);

@@ -244,6 +244,9 @@ typedef struct rs_certify_options {
     double kept;   /* fraction of μ that a layer is to keep, for table lambda */
     double recommend; /* relative μ that recommended λ are to leave behind the last layer; 0: no λ
                          is recommended */
+    const rs_map_choice *steps; /* [n_steps] heads on which the published proof is gone through,
+                                   borrowed */
+    size_t n_steps;
 } rs_certify_options;
 void rs_certify_defaults(rs_certify_options *options);
 /* certify_needs.c: adds up the memory of a run with these options. */
@@ -259,6 +262,9 @@ void rs_certify_need_norms(rs_budget *budget, const rs_network *network, rs_run_
  * time: without --fast. */
 void rs_certify_need_rounding(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                               int64_t batch, const rs_context *context);
+/* The same of the heads of options->steps. */
+void rs_certify_need_steps(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                           const rs_certify_options *options, const rs_context *context);
 
 /* A certification that hears a pass: opened before it, finished behind it. */
 typedef struct rs_certifying rs_certifying;
@@ -300,6 +306,7 @@ rs_stack_bounds_of rs_certify_stack;
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_certify_summary_kind, rs_certify_bounds_kind, rs_certify_chains_kind,
     rs_certify_lambda_kind, rs_certify_intervals_kind, rs_certify_demands_kind,
-    rs_certify_recommendation_kind, rs_certify_recommendation_layers_kind;
+    rs_certify_recommendation_kind, rs_certify_recommendation_layers_kind, rs_certify_proof_kind,
+    rs_certify_proof_numbers_kind;
 
 #endif

@@ -113,6 +113,7 @@ void rs_certify_lambda_close(rs_certify_lambda *lambda); /* NULL is fine */
 /* certify_hearing.c: all of them, of one pass. scene outlives it, and stays where it is. */
 typedef struct rs_certify_hearing {
     const rs_certify_scene *scene;
+    rs_listener *guest; /* hears behind them, another's; NULL: nobody does */
     rs_certify_gather *gather;
     rs_certify_predict *predict; /* NULL: the law was not asked for */
     rs_certify_lambda *lambda;

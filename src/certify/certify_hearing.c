@@ -25,7 +25,7 @@ size_t rs_certify_hearing_listeners(rs_listener *out[RS_CERTIFY_LISTENERS],
 rs_status rs_certify_hear(const rs_certify_hearing *hearing, rs_weights *weights, rs_error *err)
 {
     const rs_certify_scene *scene = hearing->scene;
-    rs_listener *listeners[RS_CERTIFY_LISTENERS];
+    rs_listener *listeners[RS_CERTIFY_LISTENERS + 1];
     const rs_pass_plan plan = {.network = scene->network,
                                .inputs = scene->inputs,
                                .precision = RS_PRECISION_F64,
@@ -33,6 +33,7 @@ rs_status rs_certify_hear(const rs_certify_hearing *hearing, rs_weights *weights
                                .capacity = scene->capacity,
                                .phase = "certify"};
     size_t n = rs_certify_hearing_listeners(listeners, hearing);
+    if (hearing->guest) listeners[n++] = hearing->guest;
     return rs_observe_pass(NULL, &plan, listeners, n, scene->context, err);
 }
 

@@ -2,6 +2,7 @@
 #include "certify/certify_exact_states.h"
 #include "certify/certify_lambda.h"
 #include "certify/certify_parts.h"
+#include "certify/certify_steps.h"
 #include "network/op_traits.h"
 
 void rs_certify_need_kept(rs_budget *budget, const rs_network *network, rs_run_shape shape,
@@ -45,6 +46,23 @@ void rs_certify_need_rounding(rs_budget *budget, const rs_network *network, rs_r
     if (most > 0) rs_budget_add(budget, "rounding of mixers", most);
 }
 
+void rs_certify_need_steps(rs_budget *budget, const rs_network *network, rs_run_shape shape,
+                           const rs_certify_options *o, const rs_context *context)
+{
+    double most = 0, at_once = fmin((double)context->threads, (double)o->n_steps);
+    for (size_t i = 0; i < o->n_steps; i++) {
+        if (o->steps[i].layer >= network->n_layers) continue; /* refused once it is opened */
+        const rs_branch *mixer = rs_layer_mixer(&network->layers[o->steps[i].layer]);
+        if (mixer) most = fmax(most, rs_steps_need(mixer, shape.longest));
+    }
+    if (o->n_steps == 0) return;
+    rs_budget_add(budget, "proof steps",
+                  at_once * most +
+                      (double)o->n_steps *
+                          ((double)shape.longest * (double)network->d_model * sizeof(double) +
+                           sizeof(rs_proved_head)));
+}
+
 void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape shape,
                      const void *options, const rs_context *context)
 {
@@ -54,4 +72,5 @@ void rs_certify_need(rs_budget *budget, const rs_network *network, rs_run_shape 
     rs_certify_need_norms(budget, network, shape, batch, context);
     if (o->rigorous) rs_certify_need_rounding(budget, network, shape, batch, context);
     rs_certify_need_kept(budget, network, shape, &o->edit);
+    rs_certify_need_steps(budget, network, shape, o, context);
 }

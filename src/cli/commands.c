@@ -192,8 +192,8 @@ const cli_command cli_commands[] = {
      "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
      "model that is certified.\n"
      "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains; "
-     "intervals of lambda; demands, what each statement asks of the skip; texts (of several "
-     "--text: whose samples are which). "
+     "intervals of lambda; demands, what each statement asks of the skip; proof and proof_numbers "
+     "(--steps); texts (of several --text: whose samples are which). "
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"
@@ -201,6 +201,8 @@ const cli_command cli_commands[] = {
      "condition, too\n"
      "rankscope certify config.json --init default --random 1 --no-skip --no-mlp # proves doubly "
      "exponential collapse: see table chains\n"
+     "rankscope certify minilm/ --text page.txt --steps 5:3 --html proof.html # the published "
+     "proof on a head, line by line\n"
      "rankscope certify . --tokens ids.npy --json - | jq '.tables.lambda[]' # for scripts",
      init_certify, ask_certify},
     {"paths", CLI_PATHS, "PATH", "the output as a sum over paths through the heads, by length",

@@ -408,6 +408,11 @@ const cli_option cli_options[] = {
          "then one a layer), that leaves at least KEPT (0 < KEPT < 1) of ||X - mean||_F/||X||_F "
          "behind the last layer, check it by a run, and tell its price: tables recommendation, "
          "recommendation_layers."},
+    {"steps", "L:H[,L:H...]", CLI_MAPS, AT(certify.steps), CLI_CERTIFY, NULL, NULL,
+     .help = "Go through the published proof of the cubic bound line by line on these layers and "
+             "heads (counted from 0, at most 64) and what enters them in the first sample: both "
+             "sides of each line, those that fail and what repairs them, tables proof and "
+             "proof_numbers; --html explains them in plain words."},
     {"model", "PATH", CLI_TEXT, AT(lab.model), CLI_LAB, NULL, NULL,
      .help =
          "The checkpoint (directory, .safetensors or .gguf file) that lambda-figure-1, -2 and -3 "

@@ -267,6 +267,7 @@ A_LIST(rs_scan_settings, energies, n_energies);
 A_LIST(rs_scan_settings, thresholds, n_thresholds);
 A_LIST(rs_probe_settings, thresholds, n_thresholds);
 A_LIST(rs_probe_settings, maps, n_maps);
+A_LIST(rs_certify_settings, steps, n_steps);
 
 static void set_list(const place *p, const void *items, size_t n)
 {

@@ -7,6 +7,7 @@
  * A row of logits r is changed by e, whose range max e - min e is D: p = softmax(r) becomes
  * P = softmax(r + e). The paper's matrix D has D_i = range of row i of E on its diagonal.
  */
+#include "lab/dong_proof_lines.h"
 #include "lab/one_layer.h"
 
 #include <math.h>
@@ -16,6 +17,7 @@ enum {
     QUICK_DRAWS = 4000,
     LAYERS_DRAWN = 5000,
     QUICK_LAYERS_DRAWN = 1000,
+    LINES_EVERY = 5, /* layers: all lines of the proof are worked out on one of so many */
     KEYS_MAX = 12,
     BINS = 24
 };
@@ -35,6 +37,7 @@ typedef struct findings {
     double absolute_tightest;
     double pair_left, pair_right;       /* both sides for token 2 of the instance with two tokens */
     double hashed_excess, hashed_ratio; /* of both steps in the layer from a hash */
+    rs_proof_lines lines;
 } findings;
 
 /* ---- one row of a softmax ---- */
@@ -154,7 +157,7 @@ static double absolute_step(const rs_one_layer *a, const double *p)
     return worst;
 }
 
-static rs_status layer_draw(findings *f, rs_random *random, const rs_context *context,
+static rs_status layer_draw(findings *f, bool lines, rs_random *random, const rs_context *context,
                             rs_error *err)
 {
     static const double sizes[] = {0.05, 0.3, 0.8};
@@ -176,7 +179,7 @@ static rs_status layer_draw(findings *f, rs_random *random, const rs_context *co
     f->absolute_fails += absolute > 1 + 1e-9;
     f->absolute_tightest = fmax(f->absolute_tightest, absolute);
     rs_toy_trace_free(&trace);
-    return RS_OK;
+    return lines ? rs_proof_lines_add(&f->lines, &a, context, err) : RS_OK;
 }
 
 /* Tokens 1 and -1 of one feature, W_QK = -0.3: both sides of the step for the second token. */
@@ -329,6 +332,7 @@ static rs_status claim_step(rs_lab_report *report, const findings *f, rs_error *
 static rs_status measure_lemma(findings *f, const rs_context *context, rs_error *err)
 {
     rs_random random = rs_random_new(context->seed, 0x6c656d6d61);
+    rs_proof_lines_open(&f->lines);
     for (int64_t i = 0; i < f->draws; i++) {
         lemma_draw(f, &random);
         variation_draw(f, &random);
@@ -337,7 +341,7 @@ static rs_status measure_lemma(findings *f, const rs_context *context, rs_error 
         if (i % 100 == 0)
             rs_progress(context, "dong-perturbation-lemma", (uint64_t)i, (uint64_t)f->layers,
                         "layers");
-        RS_TRY(layer_draw(f, &random, context, err));
+        RS_TRY(layer_draw(f, i % LINES_EVERY == 0, &random, context, err));
     }
     RS_TRY(from_hash(f, context, err));
     return two_tokens(f, context, err);
@@ -353,6 +357,7 @@ static rs_status run_dong_perturbation_lemma(rs_lab_report *report, const rs_lab
     RS_TRY(add_curves(report, &f, err));
     RS_TRY(claim_lemma(report, &f, err));
     RS_TRY(claim_step(report, &f, err));
+    RS_TRY(rs_proof_lines_claim(report, &f.lines, context, err));
     if (!options->quick) return RS_OK;
     return rs_lab_say_quick(report, "4000 rows and 1000 layers instead of 20000 and 5000", err);
 }
@@ -364,7 +369,8 @@ const rs_lab_experiment rs_lab_dong_perturbation_lemma = {
     "Random rows of logits and random attention layers: the lemma on changed logits and the "
     "largest "
     "range for which it holds, the step of the proof that fails for residuals with signs, the same "
-    "step with absolute values, and the sharp bound on total variation. After the appendix of "
+    "step with absolute values, the sharp bound on total variation, and every line of the proof "
+    "in both norms. After the appendix of "
     "Dong, "
     "Cordonnier, Loukas, ICML 2021 (arXiv 2103.03404).",
     run_dong_perturbation_lemma,

@@ -54,19 +54,19 @@ static rs_status take_map(void *user, const rs_attention_view *view, rs_error *e
     return RS_OK;
 }
 
-static rs_status check_choices(const rs_map_choice *choices, size_t n, const rs_network *network,
-                               rs_error *err)
+rs_status rs_map_choices_check(const char *option, const rs_map_choice *choices, size_t n,
+                               const rs_network *network, rs_error *err)
 {
     for (size_t m = 0; m < n; m++) {
         int32_t l = choices[m].layer;
         if (l >= network->n_layers)
-            return rs_fail(err, RS_E_BAD_OPTION, "--attention-maps", "layers count from 0",
+            return rs_fail(err, RS_E_BAD_OPTION, option, "layers count from 0",
                            "there is no layer %d: the model has %d", (int)l,
                            (int)network->n_layers);
         const rs_branch *mixer = rs_layer_mixer(&network->layers[l]);
         int32_t heads = mixer ? rs_branch_traits(mixer)->matrices(mixer) : 0;
         if (choices[m].head >= heads)
-            return rs_fail(err, RS_E_BAD_OPTION, "--attention-maps", "heads count from 0",
+            return rs_fail(err, RS_E_BAD_OPTION, option, "heads count from 0",
                            "there is no head %d in layer %d: it has %d", (int)choices[m].head,
                            (int)l, (int)heads);
     }
@@ -77,7 +77,7 @@ rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, 
                              const rs_network *network, rs_error *err)
 {
     *out = NULL;
-    RS_TRY(check_choices(choices, n, network, err));
+    RS_TRY(rs_map_choices_check("--attention-maps", choices, n, network, err));
     rs_map_keeper *keeper = rs_calloc(1, sizeof *keeper);
     if (!keeper) return rs_fail_memory(err, "--attention-maps", sizeof *keeper);
     *keeper = (rs_map_keeper){.network = network, .choices = choices, .n = n};

@@ -57,6 +57,9 @@ struct rs_map_keeper {
     int32_t sample; /* of the running batch, whose matrices are kept; -1: none */
     bool done;      /* a batch has begun */
 };
+/* Fails with RS_E_BAD_OPTION for a layer or head of `option` that the network does not have. */
+rs_status rs_map_choices_check(const char *option, const rs_map_choice *choices, size_t n,
+                               const rs_network *network, rs_error *err);
 rs_status rs_map_keeper_open(rs_map_keeper **out, const rs_map_choice *choices, size_t n,
                              const rs_network *network, rs_error *err);
 void rs_map_keeper_close(rs_map_keeper *keeper);

@@ -43,6 +43,10 @@ static const rs_word bounds[] = {
             "no skip strength of the search keeps what --recommend asks for",
             "relative residual behind the last layer < KEPT at each λ that was run",
             "ask for less"),
+    CERTIFY("proof_steps", "info",
+            "which lines of the published proof of the cubic bound are false of the heads of "
+            "--steps; or why the proof does not speak of a head",
+            "--steps is given", "table proof has every line, and what repairs it"),
     CERTIFY("bound_overflow", "info",
             "bounds that leave the range of float64: their logarithms "
             "stand beside the nulls",

@@ -68,6 +68,28 @@ await check('what a bound shows claims no more than it does', async () => {
     holds(pairs.some(([, full]) => !holdsOf([Number(full.toPrecision(4)), full])), `${name}: no value tells the nearest from the bound`);
   }
 });
+await check('the proof on a head stands in front of the figures, line by line, with what is false marked', async () => {
+  const row = (step, line, norm, more) => ({ layer: 5, head: 3, step, line, norm, statement: `${line} in ${norm}`, left: 2, right: 4, ratio: 0.5, holds: true, repaired: null,
+    repaired_right: null, repaired_ratio: null, repaired_holds: null, condition: null, condition_met: null, log10_left: 0.3, log10_right: 0.6, sample: 0, note: null, meaning: `What ${line} says.`, ...more });
+  const rows = [row('hypothesis', 'range', 'inf', { ratio: 2, holds: false }), row('product', 'signed', '1', { ratio: 4, holds: false, repaired: 'its repair', repaired_right: 8, repaired_ratio: 0.25, repaired_holds: true }),
+    row('bound', 'cubic', '1', { left: null, log10_left: 600.5, condition: 'a factor', condition_met: true }), row('bound', 'cubic', 'inf', { left: null, log10_left: null, note: 'a mask hides keys' })];
+  const silent = { ...row('bound', 'cubic', '1', { left: null, log10_left: null, note: 'rotary positions' }), head: 4 };
+  const added = `"tables":{"proof":${JSON.stringify([...rows, silent])},"proof_numbers":${JSON.stringify([{ layer: 5, head: 3, quantity: 'K', value: 2.5, log10_value: 0.39, meaning: 'a factor', note: null }])},`;
+  const html = readFileSync(report, 'utf8'), at = html.indexOf('"tables":{', html.indexOf('id="rankscope-result"'));
+  const path = join(folder, 'proof.html');
+  writeFileSync(path, html.slice(0, at) + added + html.slice(at + '"tables":{'.length));
+  const proof = await Page.open(browser, pathToFileURL(path).href);
+  const text = (selector) => proof.value(`[...document.querySelectorAll('${selector}')].map((n) => n.textContent)`);
+  equal(await proof.value("document.querySelector('main > section').id"), 'proof', 'the first section');
+  equal(await text('#proof .line h4'), ['rangewhat is assumed is not so here', 'signedthe published line is false here', 'cubic']);
+  equal((await text('#proof .proved > p')).map((t) => t.slice(0, 60)), ['As published, 1 line of the proof is false of this head (sig', 'The proof does not speak of this head: rotary positions.']);
+  const all = (await text('#proof')).join('');
+  for (const said of ['What signed says.', '✗ fails', 'its repair', '10^600.5', 'a mask hides keys', 'So it is here.']) holds(all.includes(said), `the page does not say '${said}'`);
+  equal(await proof.value("document.querySelectorAll('#proof .share.over').length"), 2, 'bars that are over');
+  equal(await proof.value('document.documentElement.scrollWidth <= innerWidth'), true, 'nothing is wider than the page');
+  equal(proof.problems, []);
+  await proof.close();
+});
 await check('the title names the model, the headline counts where there is no verdict', async () => {
   equal(await page.value('document.title'), 'all-MiniLM-L6-v2 · rankscope scan');
   equal(await page.value("document.querySelector('h1').textContent"), '1 critical finding, 1 warning and 1 note.');

@@ -74,7 +74,7 @@ for model in bert llama_bias_tied; do
     ask scan "$models/forward/$model" --matrices all --energy 0.9 --spectra
     ask probe "$models/forward/$model" --random 2 --seq-len 12 --variants all --attention-maps 0:0 --precision residual
     ask probe "$models/forward/$model" --random 2 --seq-len 12 --no-attention --grad --threshold gradient_imbalance=1
-    ask certify "$models/forward/$model" --random 2 --seq-len 12 --recommend 0.9
+    ask certify "$models/forward/$model" --random 2 --seq-len 12 --recommend 0.9 --steps 0:0
     ask paths "$models/forward/$model" --random 2 --seq-len 12 --sources
     ask paths "$models/forward/$model" --random 2 --seq-len 12 --semantics code
 done

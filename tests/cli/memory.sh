@@ -42,6 +42,7 @@ walk certify "$golden/forward/bert" --states states.json --
 walk certify "$golden/forward/llama" --tokens ids.json --lambda mixer:0.1 --recommend 0.6 --
 walk certify "$golden/forward/llama" --tokens ids.json --rigorous --table all --
 walk certify "$golden/forward/jamba" --tokens ids.json --
+walk certify "$golden/forward/bert" --tokens ids.json --steps 0:1,1:0 --quiet --json proved.json -- proved.json
 walk paths "$golden/paths/three" --tokens ids.json --ablate 0:1 --lesions --quiet --json lesions.json -- lesions.json
 walk certify "$golden/forward/mamba2" --tokens ids.json --no-inner-norm --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --

@@ -296,6 +296,33 @@ def dong_bounds():
         print("dong-bounds: two heads, %d features %s" % (m, mp.nstr(two_heads(m), 13)))
 
 
+def proof_lines(n=4, d=3):
+    """Left over right side of every line of the proof (docs/perturbation.md, 7) in both norms, repaired where it has a
+    repair: for the layer from a hash, and for the 40 tokens of docs/theory/corrections.md, 10, about their mean."""
+    from make_steps_golden import lines
+    flat = lambda tag, count, scale=1: [float(v) for v in generated(tag, count, scale)]
+    residual, mean, qk, w, g = flat(1, n * d, 0.8), flat(2, d), flat(10, d * d), flat(20, d * d), flat(30, d)
+    bias = [g[k] - sum(qk[j * d + k] * mean[j] for j in range(d)) for k in range(d)]
+    turned = lambda a: [[a[c * d + u] for c in range(d)] for u in range(d)]
+    unit = lambda m: [[float(i == j) for j in range(m)] for i in range(m)]
+    head = {"x": [[residual[i * d + k] + mean[k] for k in range(d)] for i in range(n)], "q": turned(qk), "k": unit(d), "v": turned(w), "o": None,
+            "bias": bias, "scale": 1 / math.sqrt(d), "causal": 0, "window": 0}
+    for line, rows in lines(head).items():
+        for norm, (left, right, repaired) in rows.items():
+            if norm != "entry":
+                print("dong-perturbation-lemma: layer from a hash, %s %s: %s %s" % (
+                    line, norm, mp.nstr(left / right, 13), "" if repaired is None else mp.nstr(left / repaired, 13)))
+    m = 40
+    chain = [[0.0] * m for _ in range(m)]
+    chain[0][0], chain[1][0] = 1.0, -1.0
+    for i in range(1, m - 1):
+        chain[i + 1][i] = 1.0
+    head = {"x": unit(m), "q": chain, "k": unit(m), "v": unit(m), "o": None, "bias": [0.0] * m, "scale": 1.0, "causal": 0, "window": 0}
+    rows = lines(head)
+    for line, norm in (("ranges", "one"), ("gamma", "both")):
+        print("dong-perturbation-lemma: 40 tokens, %s %s: %s" % (line, norm, mp.nstr(rows[line][norm][0] / rows[line][norm][1], 13)))
+
+
 def hashed(tag, shape):
     """rs_lab_hash of src/lab/toy_matrix.c as numbers in [-1, 1)."""
     out = np.empty(int(np.prod(shape)))
@@ -524,6 +551,7 @@ if __name__ == "__main__":
     dong_layernorm()
     dong_doubly_exponential()
     dong_bounds()
+    proof_lines()
     ensembles()
     where_theorems_are_silent()
     graph_oversmoothing()

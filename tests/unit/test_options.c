@@ -189,6 +189,8 @@ enum {
     X(fast, CLI_CERTIFY, "fast", "", SHOWS, s->certify.fast = true)                                \
     X(kept, CLI_CERTIFY, "kept", "0.25", SHOWS, s->certify.kept = 0.25)                            \
     X(recommend, CLI_CERTIFY, "recommend", "0.25", SHOWS, s->certify.recommend = 0.25)             \
+    X(steps, CLI_CERTIFY, "steps", "0:1,1:0", SHOWS,                                               \
+      (s->certify.steps = maps, s->certify.n_steps = 2))                                           \
     X(text_of, CLI_TOKENIZE, "text", TEXT, OWN_INPUTS, s->tokenize.text = TEXT)                    \
     X(texts_of, CLI_TOKENIZE, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                             \
       (s->tokenize.texts = several, s->tokenize.n_texts = 2))                                      \
@@ -652,6 +654,10 @@ static void wrong_words_are_refused(void **state)
                                           {"certify", "--recommend=1"},
                                           {"certify", "--recommend=0"},
                                           {"certify", "--recommend=nan"},
+                                          {"certify", "--steps="},
+                                          {"certify", "--steps=1:"},
+                                          {"certify", "--steps=1:2,"},
+                                          {"certify", "--steps=-1:2"},
                                           {"certify", "--precision=f32"},
                                           {"paths", "--max-length=-1"},
                                           {"paths", "--paths=1048577"},
@@ -677,7 +683,8 @@ static void lists_have_an_end(void **state)
         int most;
     } rows[] = {{"scan", "--energy=", "0.5", CLI_MOST_ENERGIES},
                 {"scan", "--threshold=", "dead_head=1", CLI_MOST_THRESHOLDS},
-                {"probe", "--attention-maps=", "1:2", CLI_MOST_MAPS}};
+                {"probe", "--attention-maps=", "1:2", CLI_MOST_MAPS},
+                {"certify", "--steps=", "1:2", CLI_MOST_MAPS}};
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int extra = 0; extra < 2; extra++) {
