@@ -396,11 +396,12 @@ const cli_option cli_options[] = {
          "then one a layer), that leaves at least KEPT (0 < KEPT < 1) of ||X - mean||_F/||X||_F "
          "behind the last layer, check it by a run, and tell its price: tables recommendation, "
          "recommendation_layers."},
-    {"model", "PATH", CLI_TEXT, AT(lab.model), CLI_LAB, NULL, NULL,
+    {"model", "PATH[,PATH...]", CLI_TEXT, AT(lab.model), CLI_LAB, NULL, NULL,
      .help =
          "The checkpoint (directory, .safetensors or .gguf file) that lambda-figure-1, -2 and -3 "
          "run in place of random weights, on 32 windows of 128 random token ids (4 with "
-         "--quick), to judge what was published of trained models."},
+         "--quick), to judge what was published of trained models; for dong-depth-pretrained up "
+         "to three: a BERT, an ALBERT, an XLNet."},
     {"text", "FILE", CLI_TEXT, AT(lab.text), CLI_LAB, NULL, NULL,
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "
