@@ -59,6 +59,8 @@ static const struct {
               {&rs_paths_lengths_kind, NULL},
               {&rs_paths_truncated_kind, NULL},
               {&rs_paths_paths_kind, NULL},
+              {&rs_paths_strongest_kind, NULL},
+              {&rs_paths_edges_kind, NULL},
               {&rs_paths_sources_kind, NULL},
               {&rs_paths_lesions_kind, NULL},
               {&rs_paths_combined_kind, NULL},
