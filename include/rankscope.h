@@ -656,7 +656,8 @@ typedef struct rs_lab_settings {
     const char *experiment; /* its id, or "all"; NULL: the result lists what there is */
     bool quick;             /* fewer repetitions and shorter runs, said in the result */
     const char *model;      /* checkpoint, or an ARCH.json, that the experiments which take one run
-                             * in place of random weights, on random token ids; NULL: none */
+                             * in place of random weights, on random token ids; several with a comma
+                             * between two for those that take several; NULL: none */
     const char *text;       /* file whose windows the model is run on instead; NULL: none */
 } rs_lab_settings;
 void rs_lab_settings_init(rs_lab_settings *settings, size_t size);

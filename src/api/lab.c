@@ -1,14 +1,59 @@
 /* lab.c: rs_lab. */
 #include "lab/lab.h"
 #include "api/command.h"
+#include "base/memory.h"
 #include "observe/opened.h"
 #include "probe/probe.h"
+
+#include <string.h>
 
 /* Windows that a model is run on, at most; they are as long as probe's. */
 enum { WINDOWS = 32, QUICK_WINDOWS = 4 };
 
-static rs_status run_model(rs_result *result, rs_opened *o, const rs_lab_settings *s,
-                           const rs_context *context, rs_error *err)
+/* The models that were named, in that order. */
+typedef struct named_models {
+    char *names; /* the list, cut at its commas */
+    int32_t n, open;
+    rs_lab_model *models; /* [n] */
+    rs_opened *opened;    /* [n] the last `open` of them */
+} named_models;
+
+static void close_models(named_models *all)
+{
+    for (int32_t m = all->n - all->open; m < all->n; m++)
+        rs_opened_close(&all->opened[m]);
+    rs_free(all->names);
+    rs_free(all->models);
+    rs_free(all->opened);
+}
+
+/* PATH[,PATH...]: the paths stay in all->names. */
+static rs_status cut_names(named_models *all, const char *list, rs_error *err)
+{
+    size_t length = strlen(list);
+    all->n = 1;
+    for (const char *c = list; *c; c++)
+        all->n += *c == ',';
+    all->names = rs_malloc(length + 1, 1);
+    all->models = rs_calloc((size_t)all->n, sizeof *all->models);
+    all->opened = rs_calloc((size_t)all->n, sizeof *all->opened);
+    if (!all->names || !all->models || !all->opened)
+        return rs_fail_memory(err, "models", length + 1);
+    memcpy(all->names, list, length + 1);
+    char *at = all->names;
+    for (int32_t m = 0; m < all->n; m++) {
+        all->models[m].path = at;
+        at += strcspn(at, ",");
+        *at++ = 0;
+        if (!all->models[m].path[0])
+            return rs_fail(err, RS_E_USAGE, "model", "name paths, with a comma between two",
+                           "a path in \"%s\" is empty", list);
+    }
+    return RS_OK;
+}
+
+static rs_status open_model(rs_opened *o, rs_lab_model *model, rs_result *result,
+                            const rs_lab_settings *s, const rs_context *context, rs_error *err)
 {
     rs_probe_options options; /* what a sweep holds is within what a probe of the tokens holds */
     rs_probe_defaults(&options);
@@ -17,23 +62,39 @@ static rs_status run_model(rs_result *result, rs_opened *o, const rs_lab_setting
     const int64_t windows = s->quick ? QUICK_WINDOWS : WINDOWS;
     const rs_input_source random = {.random = windows};
     const rs_input_source text = {.texts = &s->text, .n_texts = 1, .samples = windows};
-    const rs_open_request request = {.path = s->model,
+    const rs_open_request request = {.path = model->path,
                                      .source = s->text ? text : random,
                                      .need = rs_probe_need,
                                      .options = &options};
     RS_TRY(rs_opened_open(o, result, rs_result_files(result), &request, context, err));
-    const rs_lab_model model = {
-        .network = o->network, .inputs = o->inputs, .trained = o->checkpoint != NULL};
-    const rs_lab_options lab = {.quick = s->quick, .model = &model};
+    model->network = o->network;
+    model->inputs = o->inputs;
+    model->trained = o->checkpoint != NULL;
+    return RS_OK;
+}
+
+static rs_status run_models(rs_result *result, named_models *all, const rs_lab_settings *s,
+                            const rs_context *context, rs_error *err)
+{
+    RS_TRY(cut_names(all, s->model, err));
+    RS_TRY(rs_lab_check(s->experiment, all->n, err)); /* before a model is opened */
+    /* The first one is opened last, so that meta "model" is its. */
+    while (all->open < all->n) {
+        int32_t m = all->n - 1 - all->open++;
+        RS_TRY(open_model(&all->opened[m], &all->models[m], result, s, context, err));
+    }
+    const rs_lab_options lab = {.quick = s->quick, .model = all->models, .n_models = all->n};
     RS_TRY(rs_lab_run(result, s->experiment, &lab, context, err));
-    return rs_verify_checkpoint(result, o->checkpoint, err);
+    for (int32_t m = 0; m < all->n; m++)
+        RS_TRY(rs_verify_checkpoint(result, all->opened[m].checkpoint, err));
+    return RS_OK;
 }
 
 static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_lab_settings *s = &task->settings->lab;
     const rs_lab_options options = {.quick = s->quick};
-    rs_opened o = {0};
+    named_models all = {0};
     rs_result_show(result, s->experiment ? "claims" : "experiments");
     if (s->text && !s->model)
         return rs_fail(err, RS_E_USAGE, "text", "name a model, too: --model PATH",
@@ -42,9 +103,8 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
         return rs_fail(err, RS_E_USAGE, "model", "leave it out", "a list runs no model");
     if (!s->experiment) return rs_lab_list(result, err);
     if (!s->model) return rs_lab_run(result, s->experiment, &options, task->context, err);
-    RS_TRY(rs_lab_check(s->experiment, true, err)); /* before the model is opened */
-    rs_status status = run_model(result, &o, s, task->context, err);
-    rs_opened_close(&o);
+    rs_status status = run_models(result, &all, s, task->context, err);
+    close_models(&all);
     return status;
 }
 

@@ -18,7 +18,7 @@ enum {
     CLI_MOST_THRESHOLDS = 16,
     CLI_MOST_TEXTS = 1024,
     CLI_MOST_SETS = 128,
-    CLI_MOST_OPTIONS = 128
+    CLI_MOST_OPTIONS = 160
 };
 
 typedef struct cli_args {

@@ -249,6 +249,7 @@ const cli_command cli_commands[] = {
      "rankscope lab run dong-depth-init --html report.html # BERT at initialisation\n"
      "rankscope lab run dong-paths # the path decomposition\n"
      "rankscope lab run lambda-figure-3 --model mamba2-2.7b # gates and norms of a trained model\n"
+     "rankscope lab run dong-depth-pretrained --model PATH,PATH # trained BERT, ALBERT\n"
      "rankscope lab run all --quick --fail-on critical # exit code 3 when a claim fails",
      init_lab, ask_lab},
     {"predict", CLI_PREDICT, "[PATH]", "will an architecture collapse or train? before it is built",

@@ -413,11 +413,12 @@ const cli_option cli_options[] = {
              "heads (counted from 0, at most 64) and what enters them in the first sample: both "
              "sides of each line, those that fail and what repairs them, tables proof and "
              "proof_numbers; --html explains them in plain words."},
-    {"model", "PATH", CLI_TEXT, AT(lab.model), CLI_LAB, NULL, NULL,
+    {"model", "PATH[,PATH...]", CLI_TEXT, AT(lab.model), CLI_LAB, NULL, NULL,
      .help =
          "The checkpoint (directory, .safetensors or .gguf file) that lambda-figure-1, -2 and -3 "
          "run in place of random weights, on 32 windows of 128 random token ids (4 with "
-         "--quick), to judge what was published of trained models."},
+         "--quick), to judge what was published of trained models; for dong-depth-pretrained up "
+         "to three: a BERT, an ALBERT, an XLNet."},
     {"text", "FILE", CLI_TEXT, AT(lab.text), CLI_LAB, NULL, NULL,
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "

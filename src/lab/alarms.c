@@ -472,4 +472,4 @@ const rs_lab_experiment rs_lab_alarms = {
     "200 s",
     "10 s",
     &table_kind,
-    false};
+    0};

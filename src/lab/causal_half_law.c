@@ -133,4 +133,4 @@ const rs_lab_experiment rs_lab_causal_half_law = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -301,4 +301,4 @@ const rs_lab_experiment rs_lab_centred_identities = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -252,4 +252,4 @@ const rs_lab_experiment rs_lab_consensus_threshold = {
     "2 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -327,4 +327,4 @@ const rs_lab_experiment rs_lab_dobrushin_mask = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -382,4 +382,4 @@ const rs_lab_experiment rs_lab_dong_bounds = {
     "15 s",
     "6 s",
     &table_kind,
-    false};
+    0};

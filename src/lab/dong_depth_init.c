@@ -318,4 +318,4 @@ const rs_lab_experiment rs_lab_dong_depth_init = {
     "80 s",
     "25 s",
     &table_kind,
-    false};
+    0};

@@ -83,45 +83,59 @@ typedef struct kin {
 
 /* ---- runs ---- */
 
-/* Adds the relative residuals of the first `states` states to `sums`, over the networks. */
-static rs_status add_states(double *sums, int states, int networks, const rs_network *network,
-                            rs_precision precision, const rs_inputs *inputs,
-                            const rs_context *context, rs_error *err)
+static rs_status measure_states(double *out, int32_t states, const rs_network *network,
+                                rs_weights *weights, const rs_inputs *inputs,
+                                const rs_lab_depth_run *run, const rs_context *context,
+                                rs_error *err)
 {
     rs_measure_options options;
     rs_measure_defaults(&options);
-    options.precision = precision;
+    options.precision = run->precision;
     options.spectral = options.attention = options.loss = false;
-    options.phase = "dong-depth-init";
-    rs_weights *weights = NULL;
+    options.phase = run->phase;
     rs_measured *measured = NULL;
-    RS_TRY(rs_weights_open(&weights, precision, rs_weight_limit(context), err));
-    rs_status status =
-        rs_measure_network(&measured, network, weights, inputs, &options, NULL, 0, context, err);
-    for (int32_t l = 0; status == RS_OK && l < states; l++) {
+    RS_TRY(
+        rs_measure_network(&measured, network, weights, inputs, &options, NULL, 0, context, err));
+    for (int32_t l = 0; l < states; l++) {
         const rs_token_row *row = rs_measured_row(measured, RS_TOKEN_SITE_BLOCK_OUT, l);
-        sums[l] += (row ? row->mean.relative_residual_1inf : NAN) / networks;
+        out[l] = row ? row->mean.relative_residual_1inf : NAN;
     }
     rs_measured_free(measured);
-    rs_weights_close(weights);
-    return status;
+    return RS_OK;
 }
 
-static rs_status one_variant(double *sums, int states, int networks, const rs_lab_bert *bert,
-                             int run, const rs_context *context, rs_error *err)
+rs_status rs_lab_depth_states(double *out, int32_t states, const rs_network *whole,
+                              rs_weights *weights, const rs_inputs *inputs,
+                              const rs_lab_depth_run *run, const rs_context *context, rs_error *err)
 {
     rs_edit edit;
     rs_edit_init(&edit);
-    RS_TRY(rs_edit_named(&edit, runs[run].variant, err));
-    edit.dong2021_code = runs[run].code;
+    RS_TRY(rs_edit_named(&edit, run->variant, err));
+    edit.dong2021_code = run->code;
     rs_network *network = NULL;
-    RS_TRY(rs_network_copy(&network, bert->network, err));
+    RS_TRY(rs_network_copy(&network, whole, err));
     rs_status status = rs_edit_apply(network, &edit, err);
     if (status == RS_OK)
-        status = add_states(sums, states, networks, network,
-                            runs[run].skip ? RS_PRECISION_F32 : RS_PRECISION_F64, &bert->inputs,
-                            context, err);
+        status = measure_states(out, states, network, weights, inputs, run, context, err);
     rs_network_close(network);
+    return status;
+}
+
+/* Adds the relative residuals of the first `states` states to `sums`, over the networks. */
+static rs_status one_variant(double *sums, int states, int networks, const rs_lab_bert *bert,
+                             int run, const rs_context *context, rs_error *err)
+{
+    double values[STATES];
+    const rs_lab_depth_run how = {runs[run].variant, runs[run].code,
+                                  runs[run].skip ? RS_PRECISION_F32 : RS_PRECISION_F64,
+                                  "dong-depth-init"};
+    rs_weights *weights = NULL;
+    RS_TRY(rs_weights_open(&weights, how.precision, rs_weight_limit(context), err));
+    rs_status status = rs_lab_depth_states(values, states, bert->network, weights, &bert->inputs,
+                                           &how, context, err);
+    rs_weights_close(weights);
+    for (int l = 0; l < states && status == RS_OK; l++)
+        sums[l] += values[l] / networks;
     return status;
 }
 

@@ -371,4 +371,4 @@ const rs_lab_experiment rs_lab_dong_doubly_exponential = {
     "20 s",
     "8 s",
     &table_kind,
-    false};
+    0};

@@ -172,4 +172,4 @@ const rs_lab_experiment rs_lab_dong_ensemble = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -193,4 +193,4 @@ const rs_lab_experiment rs_lab_dong_heads = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

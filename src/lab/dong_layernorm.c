@@ -328,4 +328,4 @@ const rs_lab_experiment rs_lab_dong_layernorm = {
     "2 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

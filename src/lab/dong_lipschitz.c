@@ -220,4 +220,4 @@ const rs_lab_experiment rs_lab_dong_lipschitz = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -357,4 +357,4 @@ const rs_lab_experiment rs_lab_dong_mlp = {
     "10 s",
     "3 s",
     &table_kind,
-    false};
+    0};

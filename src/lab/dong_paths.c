@@ -476,4 +476,4 @@ const rs_lab_experiment rs_lab_dong_paths = {
     "25 s",
     "25 s",
     &table_kind,
-    false};
+    0};

@@ -377,4 +377,4 @@ const rs_lab_experiment rs_lab_dong_perturbation_lemma = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

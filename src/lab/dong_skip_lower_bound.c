@@ -322,4 +322,4 @@ const rs_lab_experiment rs_lab_dong_skip_lower_bound = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

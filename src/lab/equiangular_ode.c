@@ -168,4 +168,4 @@ const rs_lab_experiment rs_lab_equiangular_ode = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

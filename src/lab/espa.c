@@ -299,4 +299,4 @@ const rs_lab_experiment rs_lab_espa = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -305,4 +305,4 @@ const rs_lab_experiment rs_lab_gap_bert_init = {
     "50 s",
     "4 s",
     &table_kind,
-    false};
+    0};

@@ -215,4 +215,4 @@ const rs_lab_experiment rs_lab_gap_fixed_dk = {
     "2 s",
     "1 s",
     &table_kind,
-    false};
+    0};

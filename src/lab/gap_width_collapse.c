@@ -310,4 +310,4 @@ const rs_lab_experiment rs_lab_gap_width_collapse = {
     "4 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -281,4 +281,4 @@ const rs_lab_experiment rs_lab_gate_reinjects = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -341,4 +341,4 @@ const rs_lab_experiment rs_lab_graph_oversmoothing = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

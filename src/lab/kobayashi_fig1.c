@@ -514,4 +514,4 @@ const rs_lab_experiment rs_lab_kobayashi_fig1 = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

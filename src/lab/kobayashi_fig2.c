@@ -534,4 +534,4 @@ const rs_lab_experiment rs_lab_kobayashi_fig2 = {
     "240 s",
     "8 s",
     &table_kind,
-    false};
+    0};

@@ -311,4 +311,4 @@ const rs_lab_experiment rs_lab_kobayashi_fig5 = {
     "4 s",
     "1 s",
     &table_kind,
-    false};
+    0};

@@ -7,6 +7,7 @@
 
 const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_dong_depth_init,
+    &rs_lab_dong_depth_pretrained,
     &rs_lab_dong_perturbation_lemma,
     &rs_lab_causal_half_law,
     &rs_lab_relative_position_linear_rate,
@@ -318,15 +319,21 @@ static rs_status unknown(const char *id, rs_error *err)
     return rs_fail(err, RS_E_NOT_FOUND, id, hint, "there is no experiment of that name");
 }
 
-rs_status rs_lab_check(const char *id, bool model, rs_error *err)
+rs_status rs_lab_check(const char *id, int32_t models, rs_error *err)
 {
     if (strcmp(id, "all") == 0) return RS_OK;
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         if (strcmp(id, rs_lab_experiments[i]->id) != 0) continue;
-        if (!model || rs_lab_experiments[i]->takes_model) return RS_OK;
-        return rs_fail(err, RS_E_USAGE, "--model",
-                       "lambda-figure-1, -2 and -3 run a model; leave --model out for the others",
-                       "the experiment %s has networks of its own", id);
+        int32_t most = rs_lab_experiments[i]->takes_models;
+        if (models <= most) return RS_OK;
+        static const char hint[] = "lambda-figure-1, -2 and -3 run one model, "
+                                   "dong-depth-pretrained up to three; leave --model out for the "
+                                   "others";
+        return most > 0 ? rs_fail(err, RS_E_USAGE, "--model", hint,
+                                  "the experiment %s runs %d model%s, not %d", id, (int)most,
+                                  most == 1 ? "" : "s", (int)models)
+                        : rs_fail(err, RS_E_USAGE, "--model", hint,
+                                  "the experiment %s has networks of its own", id);
     }
     return unknown(id, err);
 }
@@ -336,7 +343,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
 {
     bool all = strcmp(id, "all") == 0;
     rs_lab_report report = {.result = result};
-    RS_TRY(rs_lab_check(id, options->model != NULL, err));
+    RS_TRY(rs_lab_check(id, options->n_models, err));
     RS_TRY(rs_lab_open_claims(&report, err));
     if (all) rs_result_show_curve(result, NULL); /* one experiment's curves would stand for all */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
@@ -346,7 +353,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
         RS_TRY(experiment->run(&report, options, context, err));
         RS_TRY(rs_lab_statement(&report, NULL, err));
     }
-    return answer(&report, options->model != NULL, err);
+    return answer(&report, options->n_models > 0, err);
 }
 
 static const rs_column experiment_columns[] = {
@@ -361,8 +368,8 @@ static const rs_column experiment_columns[] = {
               "how long it takes, on two cores", NULL),
     RS_COLUMN(rs_lab_experiment, takes_quick, "quick", "with --quick", NULL,
               "how long it takes with --quick, on two cores", NULL),
-    RS_COLUMN(rs_lab_experiment, takes_model, "model", "takes --model", NULL,
-              "yes: --model runs a model in place of random weights", NULL),
+    RS_COLUMN(rs_lab_experiment, takes_models, "model", "takes --model", NULL,
+              "how many models --model may name, which it runs in place of random weights", NULL),
 };
 const rs_table_kind rs_lab_experiments_kind = {"lab", "experiments", {RS_PART(experiment_columns)}};
 

@@ -16,6 +16,7 @@
 
 /* A model that an experiment runs in place of random weights, and what it is fed. */
 typedef struct rs_lab_model {
+    const char *path; /* as it was named */
     const rs_network *network;
     const rs_inputs *inputs;
     bool trained; /* its weights are a checkpoint's */
@@ -23,8 +24,11 @@ typedef struct rs_lab_model {
 
 /* How an experiment is run. */
 typedef struct rs_lab_options {
-    bool quick;                /* fewer repetitions, said in the result */
-    const rs_lab_model *model; /* for experiments that take one; NULL: random weights */
+    bool quick; /* fewer repetitions, said in the result */
+    const rs_lab_model
+        *model; /* [n_models] the first for an experiment that takes one; NULL: random
+                                * weights */
+    int32_t n_models;
 } rs_lab_options;
 
 /* What an experiment writes to. */
@@ -48,7 +52,7 @@ typedef struct rs_lab_experiment {
     /* About how long it takes on two cores, as it is and with --quick: measured, "12 s". */
     const char *takes, *takes_quick;
     const rs_table_kind *table; /* the table of its own, for rs_explain */
-    bool takes_model;           /* it runs options->model where there is one */
+    int32_t takes_models;       /* how many of options->model it runs, at most */
 } rs_lab_experiment;
 
 /* All experiments, in the order of `lab list`. */
@@ -56,8 +60,8 @@ extern const rs_lab_experiment *const rs_lab_experiments[];
 extern const size_t rs_lab_n_experiments;
 
 /* Fails where no experiment has the name `id`, or "all" (RS_E_NOT_FOUND names the nearest), and where
- * one does not take the model that it is offered (RS_E_USAGE). */
-rs_status rs_lab_check(const char *id, bool model, rs_error *err);
+ * one does not take as many models as it is offered (RS_E_USAGE). */
+rs_status rs_lab_check(const char *id, int32_t models, rs_error *err);
 /* Runs the experiment `id`, or "all". Errors: those of rs_lab_check. */
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
                      const rs_context *context, rs_error *err);
@@ -101,6 +105,7 @@ rs_status rs_lab_order(rs_lab_report *report, const char *text, double differenc
 rs_status rs_lab_statement(rs_lab_report *report, const char *statement, rs_error *err);
 
 extern const rs_lab_experiment rs_lab_dong_depth_init;
+extern const rs_lab_experiment rs_lab_dong_depth_pretrained;
 extern const rs_lab_experiment rs_lab_dong_paths;
 extern const rs_lab_experiment rs_lab_dong_ensemble;
 extern const rs_lab_experiment rs_lab_dong_perturbation_lemma;
@@ -153,6 +158,7 @@ extern const rs_lab_experiment rs_lab_alarms;
 extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
     rs_lab_lambda_cells_kind, rs_lab_noci_density_kind, rs_lab_kobayashi_balance_kind,
     rs_lab_kobayashi_ends_kind, rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind,
-    rs_lab_depth_albert_kind, rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind;
+    rs_lab_depth_albert_kind, rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind,
+    rs_lab_pretrained_albert_kind, rs_lab_pretrained_xlnet_kind, rs_lab_pretrained_models_kind;
 
 #endif

@@ -383,4 +383,4 @@ const rs_lab_experiment rs_lab_lambda_attention = {
     "6 s",
     "2 s",
     &table_kind,
-    false};
+    0};

@@ -158,4 +158,4 @@ const rs_lab_experiment rs_lab_lambda_figure_1 = {
     "2 s",
     "< 1 s",
     &table_kind,
-    true};
+    1};

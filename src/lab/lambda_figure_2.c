@@ -382,4 +382,4 @@ const rs_lab_experiment rs_lab_lambda_figure_2 = {
     "6 s",
     "1 s",
     &table_kind,
-    true};
+    1};

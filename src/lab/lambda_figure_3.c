@@ -133,4 +133,4 @@ const rs_lab_experiment rs_lab_lambda_figure_3 = {
     "1 s",
     "< 1 s",
     &table_kind,
-    true};
+    1};

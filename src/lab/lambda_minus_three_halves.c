@@ -352,4 +352,4 @@ const rs_lab_experiment rs_lab_lambda_minus_three_halves = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -351,4 +351,4 @@ const rs_lab_experiment rs_lab_lambda_theorem_4_1 = {
     "10 s",
     "1 s",
     &table_kind,
-    false};
+    0};

@@ -301,4 +301,4 @@ const rs_lab_experiment rs_lab_lambda_theorem_4_3 = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

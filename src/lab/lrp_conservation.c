@@ -263,4 +263,4 @@ const rs_lab_experiment rs_lab_lrp_conservation = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

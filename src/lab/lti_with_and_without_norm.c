@@ -262,4 +262,4 @@ const rs_lab_experiment rs_lab_lti_with_and_without_norm = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

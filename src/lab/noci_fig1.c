@@ -294,4 +294,4 @@ const rs_lab_experiment rs_lab_noci_fig1 = {
     "4 s",
     "2 s",
     &table_kind,
-    false};
+    0};

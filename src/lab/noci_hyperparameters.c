@@ -217,4 +217,4 @@ const rs_lab_experiment rs_lab_noci_hyperparameters = {
     "2 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -215,4 +215,4 @@ const rs_lab_experiment rs_lab_noci_lemma_3_2 = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

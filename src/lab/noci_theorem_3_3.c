@@ -244,4 +244,4 @@ const rs_lab_experiment rs_lab_noci_theorem_3_3 = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -183,4 +183,4 @@ const rs_lab_experiment rs_lab_one_layer_collapse = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -189,4 +189,4 @@ const rs_lab_experiment rs_lab_relative_position_linear_rate = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -208,4 +208,4 @@ const rs_lab_experiment rs_lab_sas_at_init = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

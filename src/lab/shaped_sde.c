@@ -331,4 +331,4 @@ const rs_lab_experiment rs_lab_shaped_sde = {
     "2 s",
     "1 s",
     &table_kind,
-    false};
+    0};

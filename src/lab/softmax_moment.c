@@ -274,4 +274,4 @@ const rs_lab_experiment rs_lab_softmax_moment = {
     "1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

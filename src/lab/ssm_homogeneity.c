@@ -155,4 +155,4 @@ const rs_lab_experiment rs_lab_ssm_homogeneity = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -173,4 +173,4 @@ const rs_lab_experiment rs_lab_ssm_rank_one_without_mu = {
     "< 1 s",
     "< 1 s",
     &table_kind,
-    false};
+    0};

@@ -180,4 +180,4 @@ const rs_lab_experiment rs_lab_xiong_last_layer = {
     "2 s",
     "1 s",
     &table_kind,
-    false};
+    0};

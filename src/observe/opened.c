@@ -11,20 +11,12 @@
 
 /* ---- files that must not be overwritten ---- */
 
-static rs_status add_file(rs_opened *o, rs_file_id id, rs_error *err)
-{
-    rs_input_files *files = o->files;
-    if (!RS_GROW(files->ids, files->n, o->files_capacity))
-        return rs_fail_memory(err, "input files", 0);
-    files->ids[files->n++] = id;
-    return RS_OK;
-}
-
 static rs_status add_path(rs_opened *o, const char *path, rs_error *err)
 {
     struct stat st;
     if (!path || stat(path, &st) != 0) return RS_OK;
-    return add_file(o, (rs_file_id){(uint64_t)st.st_dev, (uint64_t)st.st_ino}, err);
+    return rs_input_files_add(o->files, (rs_file_id){(uint64_t)st.st_dev, (uint64_t)st.st_ino},
+                              err);
 }
 
 static bool is_folder(const char *path)
@@ -61,7 +53,7 @@ static rs_status note_files(rs_opened *o, rs_error *err)
     if (!o->checkpoint) return RS_OK;
     for (size_t i = 0; i < o->checkpoint->n_files; i++) {
         const rs_mapping *mapping = o->checkpoint->files[i].mapping;
-        RS_TRY(add_file(o, (rs_file_id){mapping->device, mapping->inode}, err));
+        RS_TRY(rs_input_files_add(o->files, (rs_file_id){mapping->device, mapping->inode}, err));
     }
     return add_path(o, o->checkpoint->config_path, err);
 }

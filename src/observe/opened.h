@@ -36,7 +36,6 @@ typedef struct rs_opened {
     const rs_open_request *request; /* set while opening */
     bool lent;                      /* checkpoint and network are not ours to close */
     rs_input_files *files;
-    size_t files_capacity;
     json_t *config; /* contents of ARCH.json or config.json */
     char *config_path;
     rs_arch *arch;

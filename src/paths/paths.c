@@ -219,6 +219,7 @@ static rs_status theorem_sample(rs_paths_run *run, rs_path_sample *out, const rs
     if (status == RS_OK && run->set)
         status =
             rs_path_measure_paths(out, run, sums->path_state, sums->path_product, sums->n, err);
+    if (status == RS_OK && run->strengths) rs_paths_add_strengths(run, sums);
     rs_path_sums_close(sums);
     return status;
 }
@@ -346,6 +347,7 @@ static rs_status prepare_run(rs_paths_run *run, rs_error *err)
     if (o->lesions) RS_TRY(rs_lesions_list(&run->lesions, run->network, run->context->seed, err));
     if (o->paths > 0)
         RS_TRY(rs_path_set_draw(&run->set, run->plan, o->paths, run->context->seed, err));
+    if (o->paths > 0 && !code) RS_TRY(rs_paths_prepare_lattice(run, err));
     RS_TRY(rs_weights_open(&run->weights, RS_PRECISION_F64, weights_to_keep(run), err));
     run->samples = rs_calloc((size_t)run->inputs->samples + 1, sizeof *run->samples);
     return run->samples ? RS_OK : rs_fail_memory(err, "paths", 0);
@@ -402,7 +404,8 @@ static rs_status run_all(rs_paths_run *run, rs_error *err)
     RS_TRY(rs_paths_words(run, err));
     if (run->lesions) RS_TRY(rs_lesions_tell(run, err));
     RS_TRY(add_notes(run, err));
-    return rs_paths_figures(run, err);
+    RS_TRY(rs_paths_figures(run, err));
+    return rs_paths_lattice(run, err);
 }
 
 rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs *inputs,
@@ -420,6 +423,7 @@ rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs
     for (size_t i = 0; i < run.n_samples; i++)
         close_sample(&run.samples[i]);
     rs_free(run.samples);
+    rs_free(run.strengths);
     rs_path_set_close(run.set);
     rs_path_plan_close(run.plan);
     rs_lesions_close(run.lesions);

@@ -64,8 +64,8 @@ void rs_path_plan_close(rs_path_plan *plan); /* NULL is fine */
 
 /* Single paths, as they were drawn. */
 typedef struct rs_path_set {
-    size_t n;
-    int32_t *choice;  /* [n][n_hops] head that is taken at each branch; -1: the skip */
+    size_t n, total;  /* drawn, and with those of one head that stand behind them */
+    int32_t *choice;  /* [total][n_hops] head that is taken at each branch; -1: the skip */
     int32_t *length;  /* [n] lengths, ascending */
     size_t *first;    /* [longest+2] paths of length k are first[k] .. first[k+1]-1 */
     bool *exhaustive; /* [longest+1] the paths of this length are all that there are */
@@ -76,6 +76,9 @@ typedef struct rs_path_set {
  * A length's draw depends on the seed and the length alone. */
 rs_status rs_path_set_draw(rs_path_set **out, const rs_path_plan *plan, int64_t each, uint64_t seed,
                            rs_error *err);
+/* Puts all paths of one head behind those that were drawn, for the norm of each alone, unless they are
+ * all among them. */
+rs_status rs_path_set_add_single(rs_path_set *set, const rs_path_plan *plan, rs_error *err);
 void rs_path_set_close(rs_path_set *set);
 
 /* ---- one sample (paths_pass.c) ---- */
@@ -174,6 +177,7 @@ rs_status rs_paths_path(rs_result *result, rs_input_files *inputs, const rs_path
 
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_paths_summary_kind, rs_paths_lengths_kind, rs_paths_paths_kind,
-    rs_paths_truncated_kind, rs_paths_combined_kind, rs_paths_sources_kind, rs_paths_lesions_kind;
+    rs_paths_truncated_kind, rs_paths_combined_kind, rs_paths_sources_kind, rs_paths_lesions_kind,
+    rs_paths_strongest_kind, rs_paths_edges_kind;
 
 #endif

@@ -68,7 +68,7 @@ enum { RS_PATH_NO_HEAD = -1 };
  * is the state without heads, which is kept elsewhere. */
 typedef struct rs_single_path {
     int64_t width;
-    double *state, *product; /* [n*d], [n*n] */
+    double *state, *product; /* [n*d], [n*n]; product NULL: not asked for */
 } rs_single_path;
 
 /* How many numbers of scratch an attention needs here; rs_single_finish needs n*d. */
@@ -154,6 +154,11 @@ typedef struct rs_path_sample {
     double *injected_fro, *injected_projection, *injection_fro; /* [n_layers]; or NULL */
 } rs_path_sample;
 
+/* The norms of one path's contribution, summed over the samples (paths_lattice.c). */
+typedef struct rs_path_strength {
+    double fro, relative; /* relative to the output */
+} rs_path_strength;
+
 /* A run over all samples. */
 typedef struct rs_paths_run {
     rs_result *result;
@@ -164,6 +169,7 @@ typedef struct rs_paths_run {
     rs_weights *weights;
     rs_path_plan *plan;
     rs_path_set *set;
+    rs_path_strength *strengths; /* [set->total]; NULL: not measured */
     rs_path_sample *samples;
     size_t n_samples;
     rs_path_identity identity;  /* the largest of each over the samples */
@@ -179,6 +185,13 @@ rs_status rs_path_measure_cosines(rs_path_sample *out, const rs_paths_run *run,
 /* Runs one sample by the published code's semantics (paths_code.c). */
 rs_status rs_paths_code_sample(rs_paths_run *run, rs_path_sample *out, const rs_batch *batch,
                                rs_error *err);
+/* Puts all paths of one head into the set where there is room for their states, and makes room for
+ * strengths (paths_lattice.c). */
+rs_status rs_paths_prepare_lattice(rs_paths_run *run, rs_error *err);
+/* Adds the norms of a sample's paths to the strengths. */
+void rs_paths_add_strengths(rs_paths_run *run, const rs_path_sums *sums);
+/* Writes tables strongest_paths and path_edges, and the figure of them. */
+rs_status rs_paths_lattice(const rs_paths_run *run, rs_error *err);
 /* Write tables, words and figures (paths_tables.c, paths_words.c). */
 rs_status rs_paths_tables(const rs_paths_run *run, rs_error *err);
 rs_status rs_paths_words(const rs_paths_run *run, rs_error *err);

@@ -138,7 +138,7 @@ static void combine_all(pass *p, int32_t layer, bool attends)
 /* Before the sums go through the branch: slot 0 is what paths without heads are. */
 static void advance_paths(pass *p)
 {
-    int64_t paths = p->set ? (int64_t)p->set->n : 0;
+    int64_t paths = p->set ? (int64_t)p->set->total : 0;
 #pragma omp parallel for num_threads(p->context->threads) schedule(dynamic)
     for (int64_t i = 0; i < paths; i++)
         rs_single_advance(&p->single[i], p->set->choice[i * p->plan->n_hops + p->hop], p->slot[0],
@@ -148,7 +148,7 @@ static void advance_paths(pass *p)
 
 static void finish_paths(pass *p)
 {
-    int64_t paths = p->set ? (int64_t)p->set->n : 0;
+    int64_t paths = p->set ? (int64_t)p->set->total : 0;
 #pragma omp parallel for num_threads(p->context->threads) schedule(dynamic)
     for (int64_t i = 0; i < paths; i++)
         rs_single_finish(&p->single[i], p->slot[0], p->rows, p->n, p->d,
@@ -250,12 +250,13 @@ static bool add_size(size_t *total, int64_t a, int64_t b, int64_t c)
            rs_size_add(*total, abc, total);
 }
 
-static rs_status check_size(const pass *p, int64_t slots, int64_t paths, int64_t heads,
-                            rs_error *err)
+static rs_status check_size(const pass *p, int64_t slots, int64_t heads, rs_error *err)
 {
+    int64_t paths = p->set ? (int64_t)p->set->total : 0;
+    int64_t products = p->set ? (int64_t)p->set->n : 0;
     size_t total = 0;
     bool fits = add_size(&total, 2 * slots + 6 + paths, p->n, p->d) &&
-                add_size(&total, heads + paths, p->n, p->n);
+                add_size(&total, heads + products, p->n, p->n);
     if (fits && (double)total * 8 <= (double)rs_weight_limit(p->context)) return RS_OK;
     return rs_fail(err, RS_E_MEMORY_LIMIT, "paths",
                    "take a smaller --max-length, --paths or --seq-len, or leave out --sources",
@@ -273,13 +274,14 @@ static rs_status open_sums(pass *p, bool by_layer, rs_error *err)
 {
     rs_path_sums *s = p->sums;
     int64_t n = p->n, d = p->d, lengths = p->plan->longest + 2;
-    int64_t paths = p->set ? (int64_t)p->set->n : 0, layers = p->network->n_layers;
+    int64_t paths = p->set ? (int64_t)p->set->total : 0, layers = p->network->n_layers;
+    int64_t products = p->set ? (int64_t)p->set->n : 0;
     *s = (rs_path_sums){.n = n, .d = d, .longest = p->plan->longest};
     s->embedding = states(lengths, n, d);
     s->source = states(lengths, n, d);
     s->output = states(1, n, d);
     s->path_state = states(paths, n, d);
-    s->path_product = states(paths, n, n);
+    s->path_product = states(products, n, n);
     bool got = s->embedding && s->source && s->output && s->path_state && s->path_product;
     if (by_layer) {
         s->injected = states(layers, n, d);
@@ -291,15 +293,15 @@ static rs_status open_sums(pass *p, bool by_layer, rs_error *err)
 
 static rs_status open_paths(pass *p, rs_error *err)
 {
-    size_t paths = p->set ? p->set->n : 0, count = (size_t)(p->n * p->d);
+    size_t paths = p->set ? p->set->total : 0, count = (size_t)(p->n * p->d);
     p->single = rs_calloc(paths, sizeof *p->single);
     p->rows = rs_malloc((size_t)p->n, sizeof *p->rows);
     if (!p->single || !p->rows) return rs_fail_memory(err, "single paths", 0);
     for (size_t i = 0; i < paths; i++)
-        p->single[i] =
-            (rs_single_path){.width = RS_PATH_NO_HEAD,
-                             .state = p->sums->path_state + i * count,
-                             .product = p->sums->path_product + i * (size_t)(p->n * p->n)};
+        p->single[i] = (rs_single_path){
+            .width = RS_PATH_NO_HEAD,
+            .state = p->sums->path_state + i * count,
+            .product = i < p->set->n ? p->sums->path_product + i * (size_t)(p->n * p->n) : NULL};
     for (int64_t i = 0; i < p->n; i++)
         p->rows[i] = 1;
     return RS_OK;
@@ -351,7 +353,7 @@ static rs_status open_pass(pass *p, bool by_layer, rs_error *err)
     RS_TRY(rs_frozen_open(&p->f, p->network, p->n, err));
     p->f.before.shake = p->f.inside.shake = p->f.after.shake = p->shake;
     widest(p, &scratch, &heads);
-    RS_TRY(check_size(p, slots, p->set ? (int64_t)p->set->n : 0, heads, err));
+    RS_TRY(check_size(p, slots, heads, err));
     RS_TRY(open_sums(p, by_layer, err));
     RS_TRY(open_paths(p, err));
     p->joined = states(3, p->n, p->d);

@@ -234,7 +234,7 @@ static rs_status draw_set(rs_path_set *set, const rs_path_plan *plan, int64_t ea
                 draw_path(choice, plan, k, &random);
         }
     }
-    set->first[plan->longest + 1] = at;
+    set->first[plan->longest + 1] = set->total = at;
     for (int32_t k = 0; k <= plan->longest; k++)
         RS_TRY(count_copies(set, plan, k, err));
     return RS_OK;
@@ -252,6 +252,21 @@ rs_status rs_path_set_draw(rs_path_set **out, const rs_path_plan *plan, int64_t 
     else
         rs_path_set_close(set);
     return status;
+}
+
+rs_status rs_path_set_add_single(rs_path_set *set, const rs_path_plan *plan, rs_error *err)
+{
+    if (plan->longest < 1 || set->exhaustive[1]) return RS_OK;
+    size_t hops = (size_t)plan->n_hops, more = (size_t)plan->count[1], cells;
+    if (plan->count[1] == RS_NULL_INT || !rs_size_mul(set->n + more, hops, &cells))
+        return rs_fail_memory(err, "paths of one head", SIZE_MAX);
+    int32_t *choice = rs_realloc(set->choice, cells, sizeof *choice);
+    if (!choice) return rs_fail_memory(err, "paths of one head", cells * sizeof *choice);
+    set->choice = choice;
+    for (size_t i = 0; i < more; i++)
+        unrank_path(choice + (set->n + i) * hops, plan, 1, (int64_t)i);
+    set->total = set->n + more;
+    return RS_OK;
 }
 
 void rs_path_set_close(rs_path_set *set)

@@ -158,9 +158,10 @@ void rs_single_advance(rs_single_path *path, int32_t head, const double *start, 
             path->width = 0;
         }
         take_head(path, head, f, scratch);
-        multiply_product(path, head, first ? rows : NULL, f, scratch);
+        if (path->product) multiply_product(path, head, first ? rows : NULL, f, scratch);
     }
     apply_norm(path, &f->after, n, d);
+    if (!path->product) return;
     scale_rows(path->product, &f->after, n, n);
     keep_in_range(path->product, n * n);
 }
@@ -176,7 +177,7 @@ void rs_single_finish(rs_single_path *path, const double *start, const double *r
 {
     if (path->width == RS_PATH_NO_HEAD) {
         memcpy(path->state, start, (size_t)(n * d) * sizeof *start);
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n && path->product; i++)
             path->product[i * n + i] = rows[i];
     } else if (path->width > 0) {
         multiply(scratch, left_of(path, d), path->state, CblasNoTrans, d, n, d, path->width);

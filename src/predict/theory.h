@@ -24,6 +24,7 @@ typedef struct rs_theory_attention {
     double queries, keys, values;
     double output; /* W_O's; heads where it is merged into W_V: so many products are added */
     bool merged;
+    bool fixed; /* nothing drawn stands behind the matrix: neither W_V nor W_O */
     double logit;                      /* scale² head_dim / temperature² */
     double identity, softmax, uniform; /* the matrix is identity I + softmax P − uniform C */
     bool causal;

@@ -125,7 +125,7 @@ static void grow_kappa(run *r, const rs_theory_branch *b)
     double all = ln_gaps_of(r->x);
     if (!(all > -INFINITY)) return;
     double share = fmin(exp(ln_gaps_of(r->added) + rs_ln_square(b->scale) - all), 1);
-    double growth = b->is_mlp ? 2 * share : share * (2 - share);
+    double growth = b->is_mlp ? 2 * share : b->attention.fixed ? 0 : share * (2 - share);
     r->kappa = fmin(r->kappa + growth * (1 + r->kappa) / (double)r->net->d, 1);
 }
 

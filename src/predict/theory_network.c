@@ -127,6 +127,7 @@ static rs_status read_attention(rs_theory_branch *out, const reader *r, const rs
     RS_TRY(read_map(&a->keys, r, &op->k, err));
     RS_TRY(read_map(&a->values, r, &op->v, err));
     a->merged = !op->o.weight;
+    a->fixed = op->v.weight->fixed && (a->merged || op->o.weight->fixed);
     a->output = op->heads;
     if (!a->merged) RS_TRY(read_map(&a->output, r, &op->o, err));
     a->logit = op->scale * op->scale * (double)op->head_dim / (op->temperature * op->temperature);

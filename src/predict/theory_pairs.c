@@ -84,7 +84,7 @@ static void grow_kappa(run *r, const rs_theory_branch *b, rs_pair added)
 {
     if (r->x.gap == -INFINITY) return;
     double share = exp(added.gap - r->x.gap);
-    double growth = b->is_mlp ? 2 * share : share * (2 - share);
+    double growth = b->is_mlp ? 2 * share : b->attention.fixed ? 0 : share * (2 - share);
     r->kappa = fmin(r->kappa + growth * (1 + r->kappa) / r->d, 1);
 }
 

@@ -109,7 +109,7 @@ typedef struct sorter {
     int facets[MOST_FACETS];
     const char *facet_names[MOST_FACETS];
     size_t n_facets;
-    int colour, origin, x, low, high, value;
+    int colour, origin, x, x2, y2, low, high, value;
     const char *colour_title;
     int y[MOST_COLUMNS];
     rs_figure_curve y_of[MOST_COLUMNS];
@@ -150,13 +150,28 @@ static void find_lines(sorter *s, const rs_lines *l)
         s->y[i] = column_of(s->d, s->y_of[i].field);
 }
 
+static void find_edges(sorter *s, const rs_edges *e)
+{
+    s->x = column_of(s->d, e->x.field);
+    s->y[0] = column_of(s->d, e->y.field);
+    s->n_y = 1;
+    s->x2 = column_of(s->d, e->x2.field);
+    s->y2 = column_of(s->d, e->y2.field);
+    s->value = column_of(s->d, e->width.field);
+    s->colour = column_of(s->d, e->colour.field);
+}
+
 static void find_columns(sorter *s)
 {
     const rs_plot *plot = s->d->plot;
-    s->colour = s->origin = s->low = s->high = s->value = -1;
+    s->colour = s->origin = s->low = s->high = s->value = s->x2 = s->y2 = -1;
     find_facets(s);
     if (plot->kind == RS_PLOT_LINES) {
         find_lines(s, &plot->of.lines);
+        return;
+    }
+    if (plot->kind == RS_PLOT_EDGES) {
+        find_edges(s, &plot->of.edges);
         return;
     }
     bool cells = plot->kind == RS_PLOT_HEATMAP;
@@ -207,11 +222,20 @@ static bool is_drawn(const rs_plot *plot, double x, double y)
 {
     bool cells = plot->kind == RS_PLOT_HEATMAP, lines = plot->kind == RS_PLOT_LINES;
     if (!isfinite(x) || !isfinite(y)) return false;
-    if (cells) return true;
+    if (cells || plot->kind == RS_PLOT_EDGES) return true;
     bool log_x = lines ? plot->of.lines.log_x : plot->of.scatter.log_x;
     bool log_y = lines ? plot->of.lines.log_y : plot->of.scatter.log_y;
     double floor = lines ? plot->of.lines.y_floor : 0;
     return !(log_x && !(x > 0)) && !(log_y && !(y > floor));
+}
+
+/* Puts the ends of an edge that are null before the first place; false: it has no width. */
+static bool place_edge(rs_mark *m)
+{
+    double *ends[] = {&m->x, &m->y, &m->x2, &m->y2};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (isnan(*ends[i])) *ends[i] = -1;
+    return isfinite(m->value);
 }
 
 static rs_status add_mark(sorter *s, size_t row, size_t which, rs_error *err)
@@ -220,10 +244,13 @@ static rs_status add_mark(sorter *s, size_t row, size_t which, rs_error *err)
     rs_mark mark = {.row = row,
                     .x = rs_cell_number(d->table, row, s->x),
                     .y = rs_cell_number(d->table, row, s->y[which]),
+                    .x2 = rs_cell_number(d->table, row, s->x2),
+                    .y2 = rs_cell_number(d->table, row, s->y2),
                     .low = which ? (double)NAN : rs_cell_number(d->table, row, s->low),
                     .high = which ? (double)NAN : rs_cell_number(d->table, row, s->high),
                     .value = rs_cell_number(d->table, row, s->value),
                     .upper = s->y_of[which].upper};
+    if (d->plot->kind == RS_PLOT_EDGES && !place_edge(&mark)) return RS_OK;
     if (!is_drawn(d->plot, mark.x, mark.y)) return RS_OK;
     if (rs_cell_number(d->table, row, column_of(d, s->y_of[which].unless)) > 0) return RS_OK;
     if (s->y_of[which].dots && !(mark.y > 0)) return RS_OK;
@@ -237,13 +264,14 @@ static rs_status add_mark(sorter *s, size_t row, size_t which, rs_error *err)
 }
 
 /* Gives each curve its look: a published one, or dots beside a line, that of the curve before it,
- * lighter. */
+ * lighter; a published one behind another is about no curve, and has one of its own. */
 static void give_looks(rs_drawing *d)
 {
     bool taken[RS_LOOKS] = {false};
     for (size_t i = 0; i < d->n_curves; i++) {
         int look = -1;
         bool twin = d->curves[i].published || d->curves[i].dots;
+        if (i > 0 && d->curves[i].published && d->curves[i - 1].published) twin = false;
         if (twin && i > 0 && !taken[d->curves[i - 1].look ^ 1]) look = d->curves[i - 1].look ^ 1;
         for (int k = 0; look < 0 && k < RS_LOOKS; k++)
             if (!taken[rs_look_order[k]]) look = rs_look_order[k];
@@ -453,6 +481,10 @@ static void give_sizes(rs_drawing *d)
     } else if (plot->kind == RS_PLOT_SCATTER) {
         d->height = 360;
         if (d->n_panels <= 1) d->width = 640, d->columns = 1;
+    } else if (plot->kind == RS_PLOT_EDGES) {
+        d->width = 760, d->columns = 1;
+        d->height = fmin(fmax(22.0 * (plot->of.edges.n_y + 1), 120), 420);
+        d->legend = true;
     } else {
         enum { WIDEST = 760, WIDEST_CELL = 30, TALLEST = 420, TALLEST_CELL = 26 };
         const rs_heatmap *h = &plot->of.heatmap;

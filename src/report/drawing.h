@@ -17,7 +17,8 @@ typedef struct rs_axis {
     bool log;
     double ticks[RS_MOST_TICKS];
     size_t n_ticks;
-    const double *values; /* [n_values]: what stands at 0, 1, 2 …; NULL: the tick itself */
+    const char *first, *last; /* words in place of the least tick and of the largest; or NULL */
+    const double *values;     /* [n_values]: what stands at 0, 1, 2 …; NULL: the tick itself */
     size_t n_values;
 } rs_axis;
 
@@ -37,8 +38,9 @@ typedef struct rs_mark {
     size_t row; /* of the table */
     size_t panel, curve;
     double x, y;
+    double x2, y2;     /* where an edge ends */
     double low, high;  /* of the band at x; NaN: there is none */
-    double value;      /* the cell's measure, the point's colour; NaN: none */
+    double value;      /* the cell's measure, the point's colour, the edge's width; NaN: none */
     bool marker;       /* the curve has its marker here */
     bool flagged;      /* a finding is about this cell */
     bool right, below; /* a border parts it from the cell at its right, from the one below */
@@ -78,6 +80,10 @@ void rs_drawing_free(rs_drawing *drawing);
 size_t rs_drawing_shades(double out[2][2], const rs_drawing *drawing);
 /* Where its upright rules stand. */
 size_t rs_drawing_uprights(double out[2], const rs_drawing *drawing);
+
+/* The width of an edge, in pixels, and how opaque it is: 1 is opaque. */
+double rs_edge_width(const rs_drawing *drawing, double value);
+double rs_edge_opacity(const rs_drawing *drawing, double value);
 
 /* The number in a cell of any kind of column; NaN: there is none. */
 double rs_cell_number(const rs_table *table, size_t row, int column);

@@ -24,6 +24,13 @@ static double value_at(const rs_axis *axis, double place)
 void rs_axis_text(char out[RS_TICK_SIZE], const rs_axis *axis, double tick)
 {
     char digits[RS_NUMBER_SIZE];
+    const char *word = axis->first && tick == axis->ticks[0]                  ? axis->first
+                       : axis->last && tick == axis->ticks[axis->n_ticks - 1] ? axis->last
+                                                                              : NULL;
+    if (word) {
+        snprintf(out, RS_TICK_SIZE, "%s", word);
+        return;
+    }
     if (axis->values && tick >= 0 && tick < (double)axis->n_values) {
         rs_number_brief(digits, axis->values[(size_t)tick], 4);
         snprintf(out, RS_TICK_SIZE, "%.*s", RS_TICK_SIZE - 1, digits);
@@ -211,10 +218,64 @@ static void cell_scales(rs_drawing *d)
     colour_scale(d, h->measures[0].title ? h->measures[0].title : h->measures[0].field, true);
 }
 
+/* Whole places from 0 on, few enough to be read, between one before them and one behind. */
+static void lattice_axis(rs_axis *axis, int32_t n, const char *first, const char *last)
+{
+    int32_t most = RS_MOST_TICKS - 2, step = (int32_t)nice_step(ceil((double)n / most));
+    axis->low = -1.5, axis->high = n - 1 + (last ? 1.5 : 0.5);
+    axis->first = first, axis->last = last;
+    add_tick(axis, -1);
+    for (int32_t i = 0; i < n; i += step)
+        add_tick(axis, i);
+    if (last) add_tick(axis, n);
+}
+
+/* The decades that widths are told apart by. */
+static void width_scale(rs_drawing *d, const char *title)
+{
+    d->colour = (rs_axis){.low = INFINITY, .high = -INFINITY, .title = title};
+    for (size_t i = 0; i < d->n_marks; i++)
+        include(&d->colour, d->marks[i].value);
+    if (!(d->colour.low <= d->colour.high)) d->colour.low = 0, d->colour.high = 1;
+    d->colour.low = fmax(d->colour.low, d->colour.high - RS_EDGE_DECADES);
+    d->colour.low = fmin(d->colour.low, d->colour.high - 0.5);
+    linear_ticks(&d->colour, 4, d->colour.high - d->colour.low >= 2);
+}
+
+/* Where the value lies between the least width and the largest: 0 to 1. */
+static double strength_of(const rs_drawing *d, double value)
+{
+    return fmin(fmax(rs_axis_place(&d->colour, value), 0), 1);
+}
+
+double rs_edge_width(const rs_drawing *d, double value)
+{
+    return RS_EDGE_LEAST +
+           strength_of(d, value) * (rs_edges_most(&d->plot->of.edges) - RS_EDGE_LEAST);
+}
+
+double rs_edge_opacity(const rs_drawing *d, double value)
+{
+    const double least = 0.2, most = 0.85;
+    return least + strength_of(d, value) * (most - least);
+}
+
+static void edge_scales(rs_drawing *d)
+{
+    const rs_edges *e = &d->plot->of.edges;
+    d->x = (rs_axis){.title = e->x.title ? e->x.title : e->x.field};
+    d->y = (rs_axis){.title = e->y.title ? e->y.title : e->y.field};
+    lattice_axis(&d->x, e->n_x, e->x_first, e->x_last);
+    lattice_axis(&d->y, e->n_y, e->y_first, NULL);
+    width_scale(d, e->width.title ? e->width.title : e->width.field);
+}
+
 void rs_drawing_scales(rs_drawing *d)
 {
     if (d->plot->kind == RS_PLOT_LINES)
         line_scales(d);
+    else if (d->plot->kind == RS_PLOT_EDGES)
+        edge_scales(d);
     else if (d->plot->kind == RS_PLOT_SCATTER)
         scatter_scales(d);
     else

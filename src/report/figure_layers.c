@@ -28,6 +28,16 @@ static json_t *domain_of(const rs_axis *axis)
     "datum.value == 0 || (abs(datum.value) >= 1e-3 && abs(datum.value) < 1e5) ? "                  \
     "format(datum.value, '.6~g') : format(datum.value, '~e')"
 
+/* What stands at a tick: words at the ends of some axes. */
+static json_t *tick_words(const rs_axis *axis)
+{
+    if (!axis->first) return json_string(TICK_WORDS);
+    return json_sprintf("datum.value == %g ? '%s' : datum.value == %g ? '%s' : datum.value",
+                        axis->ticks[0], axis->first,
+                        axis->last ? axis->ticks[axis->n_ticks - 1] : -2,
+                        axis->last ? axis->last : "");
+}
+
 /* A column on an axis. All layers of a panel share scales, ticks and titles. */
 static json_t *on_axis(const rs_axis *axis, const char *field)
 {
@@ -36,9 +46,9 @@ static json_t *on_axis(const rs_axis *axis, const char *field)
         json_object_set_new(scale, "type", json_string("log"));
     else
         json_object_set_new(scale, "zero", json_false());
-    return json_pack("{s:s, s:s, s:s, s:o, s:{s:o, s:s}}", "field", field, "type", "quantitative",
+    return json_pack("{s:s, s:s, s:s, s:o, s:{s:o, s:o}}", "field", field, "type", "quantitative",
                      "title", axis->title, "scale", scale, "axis", "values",
-                     number_array(axis->ticks, axis->n_ticks), "labelExpr", TICK_WORDS);
+                     number_array(axis->ticks, axis->n_ticks), "labelExpr", tick_words(axis));
 }
 
 /* An expression true for rows that the page has selected. */
@@ -446,9 +456,68 @@ static json_t *cell_layers(const rs_drawing *d)
     return layers;
 }
 
+/* ---- edges ---- */
+
+/* The places of a lattice, as dots: made by Vega, since there may be thousands. */
+static json_t *lattice(const rs_drawing *d, const rs_edges *e)
+{
+    int32_t rows = e->n_y + 1;
+    json_t *made =
+        json_pack("[{s:o, s:s}, {s:o, s:s}]", "calculate",
+                  json_sprintf("floor(datum.i / %d)", (int)rows), "as", e->x.field, "calculate",
+                  json_sprintf("datum.i %% %d - 1", (int)rows), "as", e->y.field);
+    return json_pack("{s:{s:{s:i, s:I, s:s}}, s:o, s:{s:s, s:b, s:i, s:s, s:i, s:b}, s:{s:o, s:o}}",
+                     "data", "sequence", "start", 0, "stop", (json_int_t)rows * e->n_x, "as", "i",
+                     "transform", made, "mark", "type", "point", "filled", 1, "size", 9, "color",
+                     RS_COLOUR_CHANCE, "opacity", 1, "tooltip", 0, "encoding", "x",
+                     on_axis(&d->x, e->x.field), "y", on_axis(&d->y, e->y.field));
+}
+
+#define POWER_WORDS                                                                                \
+    "abs(datum.value) <= 3 ? format(pow(10, datum.value), '~g') : '1e' + datum.value"
+
+/* The width of an edge; its legend has powers of ten, since a column of logarithms is drawn. */
+static json_t *width_channel(const rs_drawing *d, const rs_edges *e)
+{
+    bool powers = d->colour.high - d->colour.low >= 2;
+    const double range[] = {RS_EDGE_LEAST, rs_edges_most(e)};
+    return json_pack("{s:s, s:s, s:s, s:{s:o, s:o, s:b, s:b, s:b}, s:{s:s, s:o, s:s, s:s, s:s}}",
+                     "field", e->width.field, "type", "quantitative", "title", d->colour.title,
+                     "scale", "domain", domain_of(&d->colour), "range", number_array(range, 2),
+                     "clamp", 1, "nice", 0, "zero", 0, "legend", "format", ".2~g", "values",
+                     number_array(d->colour.ticks, d->colour.n_ticks), "labelExpr",
+                     powers ? POWER_WORDS : "format(pow(10, datum.value), '.2~g')", "symbolType",
+                     "stroke", "symbolStrokeColor", RS_COLOUR_RULE);
+}
+
+/* Weak edges are faint, too, since many lie on each other: field `faint` has how much. */
+static json_t *faint_channel(const rs_edges *e)
+{
+    json_t *channel = if_selected(e->keys, 1, 0.15, 1);
+    json_object_del(channel, "value");
+    json_t *field = json_pack("{s:s, s:s, s:n, s:n}", "field", "faint", "type", "quantitative",
+                              "scale", "legend");
+    json_object_update(channel, field);
+    json_decref(field);
+    return channel;
+}
+
+static json_t *edge_layers(const rs_drawing *d)
+{
+    const rs_edges *e = &d->plot->of.edges;
+    json_t *encoding = json_pack(
+        "{s:o, s:o, s:{s:s}, s:{s:s}, s:o, s:o, s:o, s:o}", "x", on_axis(&d->x, e->x.field), "y",
+        on_axis(&d->y, e->y.field), "x2", "field", e->x2.field, "y2", "field", e->y2.field, "color",
+        coloured(d, true), "strokeWidth", width_channel(d, e), "strokeOpacity", faint_channel(e),
+        "tooltip", tooltip(e->keys, e->width, (rs_figure_field){NULL, NULL}));
+    return json_pack("[o, {s:{s:s, s:s}, s:o}]", lattice(d, e), "mark", "type", "rule", "strokeCap",
+                     "round", "encoding", encoding);
+}
+
 json_t *rs_figure_layers(const rs_drawing *d)
 {
     return d->plot->kind == RS_PLOT_HEATMAP ? cell_layers(d)
            : d->plot->kind == RS_PLOT_LINES ? line_layers(d)
+           : d->plot->kind == RS_PLOT_EDGES ? edge_layers(d)
                                             : point_layers(d);
 }

@@ -262,6 +262,15 @@ static void put_mark(row_writer *w, const rs_mark *m)
         put_band(w, m);
         if (s->colour.field) put_number(w, s->colour.field, m->value);
     }
+    if (plot->kind == RS_PLOT_EDGES) {
+        const rs_edges *e = &plot->of.edges;
+        put_text(w, "curve", w->d->curves[m->curve].name);
+        put_axes(w, m, e->x.field, e->y.field);
+        put_number(w, e->x2.field, m->x2);
+        put_number(w, e->y2.field, m->y2);
+        put_number(w, e->width.field, m->value);
+        put_number(w, "faint", rs_edge_opacity(w->d, m->value));
+    }
     if (m->note) put_text(w, "note", m->note);
     put_keys(w, m);
 }

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* A column and what people call it; field NULL: not used. */
 typedef struct rs_figure_field {
@@ -91,21 +92,46 @@ typedef struct rs_scatter {
     bool diagonal; /* the line y = x is drawn */
 } rs_scatter;
 
-typedef enum rs_plot_kind { RS_PLOT_HEATMAP, RS_PLOT_LINES, RS_PLOT_SCATTER } rs_plot_kind;
+/* A figure of ways through a lattice of whole places: each row is an edge from (x, y) to (x2, y2),
+ * where null stands for -1. Rows that come first lie below. */
+typedef struct rs_edges {
+    const char *table;
+    rs_figure_field x, y, x2, y2;
+    rs_figure_field width;  /* column of log10 numbers, by which the width of an edge goes; rows
+                             * without one are left out */
+    rs_figure_field colour; /* column of texts */
+    int32_t n_x, n_y;       /* places 0 … n_x-1 by 0 … n_y-1, and row -1 beside every x */
+    const char *x_first, *x_last, *y_first; /* what stands at x = -1 and n_x, and at y = -1 */
+    rs_figure_names keys;
+} rs_edges;
+/* The widest span of `width`, in decades: what is below has the least width. */
+#define RS_EDGE_DECADES 6.0
+/* Pixels of the least width, and of the largest, which is less where many rows share the height. */
+#define RS_EDGE_LEAST 0.3
+double rs_edges_most(const rs_edges *edges);
 
-/* Any of the three. */
+typedef enum rs_plot_kind {
+    RS_PLOT_HEATMAP,
+    RS_PLOT_LINES,
+    RS_PLOT_SCATTER,
+    RS_PLOT_EDGES
+} rs_plot_kind;
+
+/* Any of the four. */
 typedef struct rs_plot {
     rs_plot_kind kind;
     union {
         rs_heatmap heatmap;
         rs_lines lines;
         rs_scatter scatter;
+        rs_edges edges;
     } of;
 } rs_plot;
 
 rs_plot rs_figure_heatmap(const rs_heatmap *heatmap);
 rs_plot rs_figure_lines(const rs_lines *lines);
 rs_plot rs_figure_scatter(const rs_scatter *scatter);
+rs_plot rs_figure_edges(const rs_edges *edges);
 
 /* The singular values of many products: lines over columns index, sigma_normalised (logarithmic,
  * above 1e-6) and the band null_low to null_high. `facets` may be empty. */

@@ -179,7 +179,8 @@ rs_status rs_place_find(rs_place *place, const char *path, const rs_input_files 
     for (int i = 0; i < MOST_LINKS; i++) {
         size_t start = rs_place_folder(target);
         real_folder(folder, target);
-        place->in_model |= files && within(folder, files->model);
+        for (size_t m = 0; files && m < files->n_models; m++)
+            place->in_model |= within(folder, files->models[m]);
         place->descriptor = descriptor_of(folder, target + start);
         place->proc = strncmp(folder, "/proc/", 6) == 0;
         ssize_t length = -1;
@@ -218,7 +219,9 @@ rs_status rs_place_check(const rs_place *place, const char *path, const rs_input
                            "this file is one of the inputs");
     /* What stands behind a descriptor was opened by whoever started this process. */
     if (!files || place->descriptor >= 0 || !S_ISREG(place->file.st_mode)) return RS_OK;
-    bool model = place->in_model || listed(files->model, &place->file);
+    bool model = place->in_model;
+    for (size_t m = 0; !model && m < files->n_models; m++)
+        model = listed(files->models[m], &place->file);
     if (!model || (!place->proc && is_ours(place, length ? bytes : "", length))) return RS_OK;
     return rs_fail(err, RS_E_OVERWRITES_INPUT, path,
                    "choose another name, or remove the file yourself",
@@ -254,23 +257,35 @@ bool rs_output_same(const char *a, const char *b)
            strcmp(p.target + rs_place_folder(p.target), q.target + rs_place_folder(q.target)) == 0;
 }
 
+rs_status rs_input_files_add(rs_input_files *files, rs_file_id id, rs_error *err)
+{
+    if (!RS_GROW(files->ids, files->n, files->capacity))
+        return rs_fail_memory(err, "input files", 0);
+    files->ids[files->n++] = id;
+    return RS_OK;
+}
+
 rs_status rs_input_files_model(rs_input_files *files, const char *path, rs_error *err)
 {
     struct stat st;
     bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     size_t length = folder ? strlen(path) : rs_place_folder(path);
-    rs_free(files->model);
-    files->model = rs_malloc(length + 2, 1);
-    if (!files->model) return rs_fail_memory(err, path, length + 2);
-    memcpy(files->model, path, length);
-    if (!length) files->model[length++] = '.';
-    files->model[length] = 0;
+    if (!RS_GROW(files->models, files->n_models, files->model_capacity))
+        return rs_fail_memory(err, "folders of models", 0);
+    char *model = rs_malloc(length + 2, 1);
+    if (!model) return rs_fail_memory(err, path, length + 2);
+    files->models[files->n_models++] = model;
+    memcpy(model, path, length);
+    if (!length) model[length++] = '.';
+    model[length] = 0;
     return RS_OK;
 }
 
 void rs_input_files_free(rs_input_files *files)
 {
     rs_free(files->ids);
-    rs_free(files->model);
+    for (size_t m = 0; m < files->n_models; m++)
+        rs_free(files->models[m]);
+    rs_free(files->models);
     *files = (rs_input_files){.outputs = files->outputs};
 }

@@ -2,9 +2,11 @@
 #include "report/picture.h"
 
 #include "report/figure_spec.h"
+#include "report/number.h"
 #include "report/picture_parts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- where everything stands ---- */
@@ -39,7 +41,8 @@ static rs_layout layout(const rs_drawing *d)
     const char *notes[RS_MOST_NOTES];
     size_t panels = d->n_panels ? d->n_panels : 1, n_notes = rs_drawing_notes(notes, d);
     bool small = d->width < 200 && d->plot->kind == RS_PLOT_LINES;
-    double room = label_room(d), ramp = has_ramp(d) ? fmax(width_of(d->colour.title, 11), 60) : 0;
+    bool side = has_ramp(d) || d->plot->kind == RS_PLOT_EDGES;
+    double room = label_room(d), ramp = side ? fmax(width_of(d->colour.title, 11), 60) : 0;
     rs_layout l = {.d = d, .columns = d->columns ? d->columns : 1};
     l.rows = (panels + l.columns - 1) / l.columns;
     l.panel_width = d->plot->kind == RS_PLOT_LINES && panels <= 1 ? 520 : d->width;
@@ -149,9 +152,11 @@ static void curve_legend(rs_canvas *c, const rs_layout *l)
     for (size_t i = 0; i < l->d->n_curves; i++) {
         const rs_drawn_curve *curve = &l->d->curves[i];
         const rs_point ends[] = {{x, 42}, {x + 30, 42}};
-        const rs_pen pen = rs_picture_pen(curve);
+        rs_pen pen = rs_picture_pen(curve);
+        bool edges = l->d->plot->kind == RS_PLOT_EDGES;
+        if (edges) pen.dash = NULL;
         c->path(c, ends, 2, false, &pen);
-        rs_picture_marker(c, curve, (rs_point){x + 15, 42}, 3);
+        if (!edges) rs_picture_marker(c, curve, (rs_point){x + 15, 42}, 3);
         put(c, curve->name, x + 36, 46, RS_SMALL_WORDS, RS_ANCHOR_START);
         x += 36 + width_of(curve->name, RS_SMALL_WORDS) + 18;
     }
@@ -178,6 +183,26 @@ static void ramp_legend(rs_canvas *c, const rs_layout *l)
         put(c, text, x + WIDE + 5,
             y + height * (1 - rs_axis_place(&d->colour, d->colour.ticks[i])) + 4, RS_SMALL_WORDS,
             RS_ANCHOR_START);
+    }
+}
+
+/* Edges of some widths, and what each stands for: the column has logarithms to base 10. */
+static void width_legend(rs_canvas *c, const rs_layout *l)
+{
+    const rs_drawing *d = l->d;
+    double x = l->left + l->panel_width + 20, y = l->top + 14;
+    put(c, d->colour.title, x, l->top - 4, RS_SMALL_WORDS, RS_ANCHOR_START);
+    for (size_t i = 0; i < d->colour.n_ticks; i++, y += 18) {
+        double tick = d->colour.ticks[i];
+        char text[RS_NUMBER_SIZE];
+        const rs_point ends[] = {{x, y}, {x + 26, y}};
+        c->path(c, ends, 2, false,
+                &(rs_pen){.stroke = RS_COLOUR_TEXT, .width = rs_edge_width(d, tick)});
+        if (d->colour.high - d->colour.low >= 2 && fabs(tick) > 3)
+            snprintf(text, sizeof text, "1e%.0f", tick);
+        else
+            rs_number_brief(text, pow(10, tick), 2);
+        put(c, text, x + 33, y + 4, RS_SMALL_WORDS, RS_ANCHOR_START);
     }
 }
 
@@ -219,6 +244,7 @@ static rs_status draw(rs_canvas *c, const rs_layout *l, rs_error *err)
                             false});
     if (l->d->legend) curve_legend(c, l);
     if (has_ramp(l->d) && l->d->n_marks) ramp_legend(c, l);
+    if (l->d->plot->kind == RS_PLOT_EDGES && l->d->n_marks) width_legend(c, l);
     RS_TRY(panels(c, l, err));
     for (size_t i = 0; i < n; i++) {
         if (!notes[i]) return rs_fail_memory(err, l->d->name, 0);

@@ -273,12 +273,34 @@ static void point_marks(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box 
     }
 }
 
+/* ---- edges ---- */
+
+static void edge_marks(rs_canvas *c, const rs_drawing *d, rs_box box)
+{
+    const rs_edges *e = &d->plot->of.edges;
+    for (int32_t x = 0; x < e->n_x; x++)
+        for (int32_t y = -1; y < e->n_y; y++)
+            c->disc(c, rs_on_panel(d, box, x, y), 1.6, &(rs_pen){.fill = RS_COLOUR_CHANCE});
+    for (size_t i = 0; i < d->n_marks; i++) {
+        const rs_mark *m = &d->marks[i];
+        const rs_point ends[] = {rs_on_panel(d, box, m->x, m->y),
+                                 rs_on_panel(d, box, m->x2, m->y2)};
+        c->path(c, ends, 2, false,
+                &(rs_pen){.stroke = rs_looks[d->curves[m->curve].look].light,
+                          .width = rs_edge_width(d, m->value)});
+    }
+}
+
 rs_status rs_picture_marks(rs_canvas *c, const rs_drawing *d, size_t panel, rs_box box,
                            rs_error *err)
 {
     if (d->plot->kind == RS_PLOT_HEATMAP) {
         cell_marks(c, d, panel, box);
         cell_borders(c, d, panel, box);
+        return RS_OK;
+    }
+    if (d->plot->kind == RS_PLOT_EDGES) {
+        edge_marks(c, d, box);
         return RS_OK;
     }
     rs_point *room = rs_malloc(2 * d->n_marks + 1, sizeof *room);

@@ -308,13 +308,16 @@ typedef struct rs_file_id {
  * Zero-initialise; rs_input_files_free. */
 typedef struct rs_input_files {
     rs_file_id *ids; /* [n] files that were read */
-    size_t n;
-    /* The folder of a model: what exists there is an input too, read or not, but for what rankscope
-     * wrote itself. NULL: there is none. */
-    char *model;
+    size_t n, capacity;
+    /* [n_models] folders of models: what exists there is an input too, read or not, but for what
+     * rankscope wrote itself. */
+    char **models;
+    size_t n_models, model_capacity;
     struct rs_outputs *outputs; /* borrowed; NULL: each output appears by itself */
 } rs_input_files;
-/* Sets the model's folder: PATH, or the folder that holds it. Errors: RS_E_NO_MEMORY. */
+/* Add a file that was read, and a model's folder: PATH, or the folder that holds it. Errors:
+ * RS_E_NO_MEMORY. */
+rs_status rs_input_files_add(rs_input_files *files, rs_file_id id, rs_error *err);
 rs_status rs_input_files_model(rs_input_files *files, const char *path, rs_error *err);
 void rs_input_files_free(rs_input_files *files);
 

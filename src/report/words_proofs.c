@@ -104,6 +104,10 @@ static const rs_word others[] = {
     LAB("quick", "info", "--quick: what was left out", NULL, "run without --quick"),
     LAB("not_measured", "info", "a published number that this run does not measure, and why", NULL,
         NULL),
+    LAB("model_unused", "warn",
+        "a model that --model named and that has no published curve, or is "
+        "the second of its family",
+        "model_type is not bert, albert or xlnet", "name one of each: the figure has these three"),
     TOKENIZE("long_text", "info", "a text of more than 100 tokens: how it begins", NULL,
              "--table ids shows them all"),
     DOCTOR("blas_ok", "info", "matrix products run as fast as they should",

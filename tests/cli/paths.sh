@@ -92,6 +92,71 @@ expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --paths 3 --seed 5 --th
 cmp -s one/paths.csv two/paths.csv || note_failure "threads change the sampled paths"
 cmp -s one/lengths.csv two/lengths.csv || note_failure "threads change the sums"
 
+cmp -s one/strongest_paths.csv two/strongest_paths.csv || note_failure "threads change the strongest paths"
+cmp -s one/path_edges.csv two/path_edges.csv || note_failure "threads change the lattice"
+
+# The strongest paths: all of one head, whether they were drawn or not, and 40 of the others; the lattice has them and no others. There may be
+# more paths than a whole number holds.
+echo '{"depth": 24, "d_model": 32, "heads": 16, "d_head": 2, "seq_len": 6, "norm": "post", "mlp": "gelu"}' >many.json
+expect 0 "$RANKSCOPE" paths many.json --init default --random 2 --json many.out --svg many --quiet
+expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --paths 1000 --json all.json --quiet
+expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --paths 1 --json few.json --quiet
+expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --paths 0 --json no.json --quiet
+python3 - <<'END' || note_failure "the strongest paths"
+import json, math
+
+def read(name):
+    r = json.load(open(name))
+    return r, r["tables"]["strongest_paths"]
+
+def steps(row, layers):
+    """(layer, lane) of each attention, from the words of the route; None: the skip, the embedding."""
+    taken = dict(tuple(map(int, part.split(":"))) for part in row["route"].split() if part != "-")
+    assert len(taken) == row["length"], row
+    return [(None, None)] + [(l, taken.get(l)) for l in range(layers)] + [(layers, None)]
+
+def check(name, ones, others):
+    r, rows = read(name)
+    layers, heads = r["model"]["layers"], r["model"]["heads"]
+    assert [x["path"] for x in rows] == list(range(len(rows)))
+    assert len({x["route"] for x in rows}) == len(rows)
+    assert sum(x["length"] == 1 for x in rows) == ones and sum(x["length"] != 1 for x in rows) == others, (name, len(rows))
+    norms = [x["contribution_fro"] for x in rows]
+    assert norms == sorted(norms, reverse=True)
+    edges = {}
+    for x in rows:
+        assert abs(math.log10(x["contribution_fro"]) - x["log10_contribution_fro"]) < 1e-12
+        kind = ["no head", "one head", "several heads"][min(x["length"], 2)]
+        way = steps(x, layers)
+        for a, b in zip(way, way[1:]):
+            assert a[1] is None or 0 <= a[1] < heads
+            edge = edges.setdefault((kind, *a, *b), [0, 0.0])
+            edge[0] += 1
+            edge[1] = max(edge[1], x["contribution_fro"])
+    got = {(x["kind"], x["layer"], x["lane"], x["to_layer"], x["to_lane"]): [x["paths"], x["contribution_fro"]] for x in r["tables"]["path_edges"]}
+    assert got == edges and len(got) == len(r["tables"]["path_edges"]), name
+    drawn = r["figures"]["lattice"]["data"]["values"]
+    assert len(drawn) == len(got) and all(-1 <= v["layer"] < v["to_layer"] <= layers and -1 <= v["lane"] < heads for v in drawn)
+    return r, rows
+
+check("many.out", 24 * 16, 40)
+r, every = check("all.json", 6, 10)  # two layers of three heads: 16 paths in all
+# Where all are taken, means by length are those of table paths, which is held against transformers' weights.
+for k in range(3):
+    own = [x["contribution_fro"] for x in every if x["length"] == k]
+    told = [x["contribution_fro"] for x in r["tables"]["paths"] if x["length"] == k]
+    assert abs(sum(own) / len(own) - sum(told) / len(told)) < 1e-13, k
+norms = {x["route"]: x["contribution_fro"] for x in every}
+for x in check("few.json", 6, 2)[1]:
+    assert abs(x["contribution_fro"] - norms[x["route"]]) < 1e-14, x
+no = json.load(open("no.json"))
+assert "strongest_paths" not in no["tables"] and "lattice" not in no["figures"]
+count = {x["length"]: x["count"] for x in json.load(open("many.out"))["tables"]["lengths"] if x["sample"] == 0}
+assert count[1] == 384 and count[24] is None  # 16^24 = 2^96
+END
+says many/lattice.svg ">skip<"
+says many/lattice.svg ">out<"
+
 # Other inputs, architectures, interventions and semantics.
 expect 0 "$RANKSCOPE" paths "$vision" --random 1 --quiet
 expect 0 "$RANKSCOPE" paths "$encoder" --tokens ids.json --semantics code --json code.json

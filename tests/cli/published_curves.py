@@ -23,6 +23,19 @@ PLATEAUS = {"albert, san": [.6690, 1.553e-3, 2.2e-7, 1.8e-7, 1.9e-7, 2.0e-7, 2.0
             "xlnet, san+mlp": [1.0203, 1.655e-3, 4.498e-5, 2.0e-6, 2.3e-7, 2.3e-7, 2.3e-7, 2.2e-7, 2.3e-7, 2.3e-7, 2.2e-7, 2.3e-7, 2.2e-7],
             "xlnet, san+skip": [.9976, .9953, .9894, .9896, .9824, .9780, .9731, .9585, .9473, .9436, .9382, .9304, .9272],
             "xlnet, full": [.9917, .9719, .9902, .9769, .9580, .8910, .8437, .8602, .8493, .8217, .8317, .8300, .7378]}
+# The same of pretrained models.
+PRETRAINED = {"bert, san": [.6872, .6758, .3153, .1389, .0308, 3.492e-3, 1.630e-5, 2.1e-7, 2.0e-7, 2.0e-7, 1.6e-7, 2.0e-7, 2.0e-7],
+              "bert, san+mlp": [.6872, .4334, .2093, .0402, 2.169e-3, 3.791e-5, 2.2e-7, 2.0e-7, 1.9e-7, 2.2e-7, 2.2e-7, 2.3e-7, 2.3e-7],
+              "bert, san+skip": [.6872, .7169, .6364, .4890, .3531, .2233, .2048, .2401, .2332, .1738, .1408, .0962, .0743],
+              "bert, full": [.6872, .6660, .5592, .5041, .4657, .4006, .3789, .3805, .3898, .3912, .3952, .3690, .3096],
+              "albert, san, their code": [.8964, .5467, .5449, .2799, .1196, .0268, 2.796e-3, 6.478e-5, 1.8e-7, 1.7e-7, 1.7e-7, 1.7e-7, 1.7e-7],
+              "albert, san+mlp": [.8964, .4781, .8802, .1686, .0448, 2.119e-4, 3.4e-7, 3.3e-7, 3.3e-7, 3.6e-7, 3.5e-7, 2.9e-7, 3.5e-7],
+              "albert, san+skip, their code": [.8964, .6888, .5154, .3354, .1827, .0680, .0233, 8.933e-3, 3.665e-3, 1.574e-3, 6.966e-4, 3.144e-4, 1.437e-4],
+              "albert, full": [.8964, .4900, .4314, .4296, .4209, .4161, .4090, .4103, .4156, .4216, .4343, .5690, .5557],
+              "xlnet, san": [.7159, .9225, .5424, .4155, .3782, .1638, .0523, .0453, .0217, .0245, .0294, .0209, 8.910e-3],
+              "xlnet, san+mlp": [.7159, .8405, .2775, .0746, .0269, .0195, .0107, 5.606e-3, 2.952e-3, 1.773e-3, 1.632e-3, 1.146e-3, 1.681e-4],
+              "xlnet, san+skip": [.7159, .7941, .3954, .2450, .5340, .7557, .7529, .6538, .6292, .5261, .5010, .3707, .1026],
+              "xlnet, full": [.7159, .9855, .9267, .6509, .4013, .3336, .2165, .1988, .2009, .1706, .1785, .1734, .5131]}
 # The boxes of their notebook, by eye.
 BOXES = [1.6e-1, 3e-3, 6e-5] + 9 * [1.5e-6]
 
@@ -112,6 +125,8 @@ PUBLISHED = {
     "dong_depth_init": {f"{v}, published (float32)": table(n) for v, n in (("san", SAN), ("san+mlp", MLP), ("san+skip", SKIP), ("full", FULL))},
     **{f"dong_depth_{n}": {f"{v}, published": table(m) for v, m in PLATEAUS.items() if v.startswith(n)} for n in ("albert", "xlnet")},
     "dong_depth_ids": {},
+    **{f"dong_depth_pretrained{p}": {f"{v}, published": table(m) for v, m in PRETRAINED.items() if v.startswith(n)}
+       for n, p in (("bert", ""), ("albert", "_albert"), ("xlnet", "_xlnet"))},
     "dong_perturbation_lemma": {"1 + 2D (published lemma)": law(lambda d: 1 + 2 * d)},
     "causal_half_law": {},
     "relative_position_linear_rate": {"XLNet at random, published (relative)": table(XLNET)},
@@ -165,7 +180,8 @@ PUBLISHED = {
     "alarms_loss": {},
 }
 # Figures that are the second ones of their experiments: the page has a row an experiment.
-SECOND = {"dong_depth_albert", "dong_depth_xlnet", "dong_depth_ids", "kobayashi_fig1_balance", "alarms_loss", "noci_fig1_density"}
+SECOND = {"dong_depth_albert", "dong_depth_xlnet", "dong_depth_ids", "dong_depth_pretrained_albert", "dong_depth_pretrained_xlnet",
+          "kobayashi_fig1_balance", "alarms_loss", "noci_fig1_density"}
 wrong = []
 
 

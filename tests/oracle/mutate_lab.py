@@ -183,7 +183,7 @@ MUTATIONS = [
     (MLP, MLP, "(1 + spectral * lipschitz)", "(1 + 0.95 * spectral * lipschitz)"),
     (MLP, MLP, "(1 + spectral * lipschitz)", "(1 - spectral * lipschitz)"),
     (MLP, MLP, "y[i] - y[n * width + i % width]", "y[i] + y[n * width + i % width]"),
-    ("dong_depth_init", KIN, "edit.dong2021_code = runs", "edit.dong2021_code = !runs"),
+    ("dong_depth_init", KIN, "edit.dong2021_code = run->code", "edit.dong2021_code = !run->code"),
     ("dong_depth_init", KIN, "{16, 32, 64, 96, 128}", "{16, 32, 64, 96, 64}"),
     ("dong_depth_init", KIN, "{16, 32, 64, 96, 128}", "{32, 32, 64, 96, 128}"),
     (LIPSCHITZ, LIPSCHITZ, "{0.25, 0.5, 1, 2, 4}", "{0.26, 0.5, 1, 2, 4}"),

@@ -182,15 +182,16 @@ static void models_are_offered_where_they_are_taken(void **state)
     (void)state;
     rs_error err;
     size_t takers = 0;
-    assert_int_equal(rs_lab_check("all", true, &err), RS_OK);
-    assert_int_equal(rs_lab_check("lambda-figure-9", true, &err), RS_E_NOT_FOUND);
+    assert_int_equal(rs_lab_check("all", 9, &err), RS_OK);
+    assert_int_equal(rs_lab_check("lambda-figure-9", 1, &err), RS_E_NOT_FOUND);
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *e = rs_lab_experiments[i];
-        assert_int_equal(rs_lab_check(e->id, false, &err), RS_OK);
-        assert_int_equal(rs_lab_check(e->id, true, &err), e->takes_model ? RS_OK : RS_E_USAGE);
-        takers += e->takes_model;
+        assert_int_equal(rs_lab_check(e->id, 0, &err), RS_OK);
+        assert_int_equal(rs_lab_check(e->id, e->takes_models, &err), RS_OK);
+        assert_int_equal(rs_lab_check(e->id, e->takes_models + 1, &err), RS_E_USAGE);
+        takers += e->takes_models > 0;
     }
-    assert_int_equal(takers, 3);
+    assert_int_equal(takers, 4);
 }
 
 static rs_status list_and_claim(rs_error *err)
