@@ -36,7 +36,10 @@ static rs_status check_branch(const rs_theory_branch *b, int32_t layer, rs_error
     RS_TRY(check_number(b->attention.keys, "wk", layer, err));
     RS_TRY(check_number(b->attention.values, "wv", layer, err));
     RS_TRY(check_number(b->attention.output, "wo", layer, err));
-    return check_number(b->attention.logit, "temperature", layer, err);
+    if (isfinite(b->attention.logit)) return RS_OK;
+    return rs_fail(err, RS_E_BAD_OPTION, "temperature", "one above 1e-150 is possible",
+                   "that of layer %d is so low that no double holds its inverse square",
+                   (int)layer);
 }
 
 static rs_status check_network(const rs_theory_network *net, rs_error *err)

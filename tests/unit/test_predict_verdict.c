@@ -16,7 +16,8 @@ enum { DEPTH = 4 };
 static rs_predict_found judge(const double *apart, const double *square, const double *state)
 {
     rs_predict_found found;
-    rs_predict_columns columns = {DEPTH, apart, square, state};
+    rs_predict_columns columns = {
+        .n_layers = DEPTH, .log10_apart = apart, .log10_square = square, .log10_state = state};
     rs_predict_judge(&found, &columns, &rs_predict_defaults);
     return found;
 }
@@ -85,7 +86,7 @@ static void one_block_has_no_exponent(void **state)
     (void)state;
     rs_predict_found found;
     static const double apart[] = {0, -5};
-    rs_predict_columns one = {1, apart, flat, NULL};
+    rs_predict_columns one = {.n_layers = 1, .log10_apart = apart, .log10_square = flat};
     rs_predict_judge(&found, &one, &rs_predict_defaults);
     assert_true(isnan(found.exponent));
     assert_int_equal(found.verdict, RS_PREDICT_SLOW);
