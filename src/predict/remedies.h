@@ -33,6 +33,7 @@ typedef struct rs_remedy_side {
     double most;            /* apart is at most so much where rounding hides it; else NaN */
     double growth, back;    /* decades of ‖X‖², and of ‖∂L/∂X‖² on the way back */
     double keys;            /* fewest effective keys */
+    bool idle;              /* queries of some layer have no gradient at all */
 } rs_remedy_side;
 rs_remedy_side rs_remedy_side_of(const rs_forecast *forecast);
 
@@ -54,8 +55,8 @@ typedef struct rs_remedied {
     const rs_remedy *remedy;
     bool made; /* its file makes an architecture; note says why not */
     rs_remedy_side theory;
-    bool measured;                          /* the rest of this part is of trials */
-    bool beyond; /* those without it left the doubles: theory's sides are compared */
+    bool measured; /* the rest of this part is of trials */
+    bool beyond;   /* those without it left the doubles: theory's sides are compared */
     rs_remedy_side before, drawn;           /* without and with it, of the same random draws */
     double error[RS_REMEDY_NUMBERS];        /* standard errors of drawn, in decades */
     double change_error[RS_REMEDY_NUMBERS]; /* and of drawn - before, over pairs of trials */

@@ -14,6 +14,13 @@ enum { UNASKED = 3 }; /* that are drawn where nobody names any */
 
 /* ---- sides ---- */
 
+static bool has_idle_queries(const rs_forecast *f)
+{
+    for (int32_t l = 0; l < f->n_layers; l++)
+        if (f->rows[l].query == -INFINITY) return true;
+    return false;
+}
+
 rs_remedy_side rs_remedy_side_of(const rs_forecast *f)
 {
     int32_t worst = rs_forecast_worst(f);
@@ -23,7 +30,8 @@ rs_remedy_side rs_remedy_side_of(const rs_forecast *f)
                             .ratio = worst < 0 ? NAN : rs_forecast_ratio(f, worst),
                             .growth = rs_forecast_growth(f),
                             .back = rs_forecast_growth_back(f),
-                            .keys = rs_forecast_least_keys(f)};
+                            .keys = rs_forecast_least_keys(f),
+                            .idle = has_idle_queries(f)};
 }
 
 double rs_remedy_number_of(const rs_remedy_side *side, rs_remedy_number number)
@@ -115,7 +123,8 @@ static void compare(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_s
     if (nearer || faster) add_worse(r, "apart");
     if ((size > twice && moves[RS_REMEDY_GROWTH]) || (back > twice && moves[RS_REMEDY_BACK]))
         add_worse(r, "size");
-    if (ratio > twice && moves[RS_REMEDY_RATIO]) add_worse(r, "queries");
+    bool balance = ratio > twice && moves[RS_REMEDY_RATIO];
+    if (balance || (then->idle && !now->idle)) add_worse(r, "queries");
     if (keys > twice) add_worse(r, "attention");
 }
 

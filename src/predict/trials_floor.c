@@ -105,15 +105,19 @@ static double unit_of(const rs_trials *trials, int64_t tokens)
 /* Part of 1 − ρ that may be rounding. */
 static const double part_most = 0.1;
 
-/* An input's ρ is a double: where 1 − ρ is less than any double's, tokens are equal, exactly. What is
- * made of them is, too, as long as it is not rounded differently. */
-static bool is_equal(double apart, int32_t layer, bool equal_before, double unit)
+/* An input's ρ is a double: where 1 − ρ is less than any double's, tokens are equal, exactly. */
+void rs_trials_level_input(rs_trials *trials, int64_t tokens)
 {
-    return layer == 0 ? apart <= unit / part_most : equal_before && apart == 0;
+    for (int32_t t = 0; t < trials->trials; t++) {
+        double *row = row_of(trials, t, 0);
+        if (!(row[RS_TRIALS_APART] <= unit_of(trials, tokens) / part_most)) continue;
+        row[RS_TRIALS_RESIDUAL] = row[RS_TRIALS_RELATIVE] = row[RS_TRIALS_APART] = 0;
+        row[RS_TRIALS_COSINE_APART] = 0;
+    }
 }
 
 /* Rounding that a layer brings in is handed on as the tokens' own differences are, so that parts of it in
- * 1 − ρ add up. */
+ * 1 − ρ add up. Equal tokens that enter stay equal, and what is exactly 0 from the start is no rounding. */
 int32_t rs_trials_lost_from(const rs_trials *trials, int32_t trial, int64_t tokens)
 {
     double unit = unit_of(trials, tokens), part = 0;
@@ -121,7 +125,7 @@ int32_t rs_trials_lost_from(const rs_trials *trials, int32_t trial, int64_t toke
     for (int32_t l = 0; l <= trials->n_layers; l++) {
         double apart = row_of(trials, trial, l)[RS_TRIALS_APART];
         if (isnan(apart)) continue;
-        equal = is_equal(apart, l, equal, unit);
+        equal = equal && apart == 0;
         if (!equal) part += unit / apart;
         if (part > part_most) return l;
     }

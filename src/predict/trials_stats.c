@@ -129,6 +129,7 @@ rs_status rs_trials_sum_up(rs_trials *trials, int64_t tokens, rs_error *err)
     double *values = rs_malloc(2 * n, sizeof *values);
     if (!values) return rs_fail_memory(err, "trials", 2 * n * sizeof *values);
     rs_trials_drop_left(trials);
+    rs_trials_level_input(trials, tokens);
     for (int32_t l = 0; l <= trials->n_layers; l++)
         sum_up_row(trials, l, tokens, values, values + n);
     rs_trials_strike_lost(trials, tokens);

@@ -15,6 +15,8 @@ void rs_trials_rho(rs_trials_row *row, const double *squares, const double *resi
 int32_t rs_trials_lost_from(const rs_trials *trials, int32_t trial, int64_t tokens);
 /* Takes away what follows from 1 − ρ of a row. */
 void rs_trials_strike(rs_trials_row *row, int32_t lost, double most);
+/* Takes what rounding leaves between equal tokens that enter for what it is, 0. */
+void rs_trials_level_input(rs_trials *trials, int64_t tokens);
 /* Fills lost of all rows, and strikes those that have some. */
 void rs_trials_strike_lost(rs_trials *trials, int64_t tokens);
 /* A trial has no numbers behind what left the doubles: NaN. */
