@@ -53,7 +53,8 @@ double rs_remedy_number_of(const rs_remedy_side *side, rs_remedy_number number);
 
 typedef struct rs_remedied {
     const rs_remedy *remedy;
-    bool made; /* its file makes an architecture; note says why not */
+    bool fixed; /* its attention has no softmax, which could condense */
+    bool made;  /* its file makes an architecture; note says why not */
     rs_remedy_side theory;
     bool measured; /* the rest of this part is of trials */
     bool beyond;   /* those without it left the doubles: theory's sides are compared */

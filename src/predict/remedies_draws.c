@@ -181,6 +181,7 @@ static rs_status draw_fused(rs_remedied *r, rs_remedy_draws *d, rs_error *err)
         }
         const seen then = {before.trials, fused, &f};
         if (status == RS_OK) fill(r, &before, &then);
+        if (status == RS_OK) r->drawn.ratio = r->before.ratio; /* of the same layers */
         rs_forecast_free(&f);
     }
     rs_trials_free(fused);

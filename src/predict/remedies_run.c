@@ -125,7 +125,7 @@ static void compare(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_s
         add_worse(r, "size");
     bool balance = ratio > twice && moves[RS_REMEDY_RATIO];
     if (balance || (then->idle && !now->idle)) add_worse(r, "queries");
-    if (keys > twice) add_worse(r, "attention");
+    if (keys > twice && !r->fixed) add_worse(r, "attention");
 }
 
 /* Tokens that rounding alone keeps apart have collapsed, whatever the law. */
@@ -236,6 +236,7 @@ static rs_status take_theory(rs_remedied *out, rs_predict_variant *v, const rs_p
         status = rs_forecast_judge(&v->forecast, &run->settings.thresholds, err);
     }
     out->theory = rs_remedy_side_of(&v->forecast);
+    out->fixed = v->design.arch && v->design.arch->mix_softmax == 0 && !v->design.arch->layer_mix;
     put_price(out, &v->design, run->design);
     if (!is_known(&out->theory)) note_theory(out, &v->forecast);
     return status;
