@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static const rs_forecast_row unknown = {NAN, NAN, NAN, NAN, NAN, NAN,
+static const rs_forecast_row unknown = {NAN, NAN, NAN, NAN, NAN, NAN, NAN,
                                         NAN, NAN, NAN, NAN, NAN, NULL};
 
 rs_status rs_forecast_new(rs_forecast *out, int32_t n_layers, rs_error *err)
@@ -31,6 +31,7 @@ static rs_forecast_row in_decades(const rs_theory_row *t)
                              .sum = t->ln_sum / decade,
                              .rho = t->rho,
                              .apart = t->ln_apart / decade,
+                             .most = NAN,
                              .keys = t->keys,
                              .deviation = t->logit_deviation,
                              .query = t->ln_query / decade,
@@ -51,7 +52,8 @@ rs_status rs_forecast_judge(rs_forecast *f, const rs_predict_thresholds *thresho
         columns[n + l] = f->rows[l].square;
         columns[2 * n + l] = f->rows[l].state;
     }
-    const rs_predict_columns input = {f->n_layers, columns, columns + n, columns + 2 * n};
+    const rs_predict_columns input = {f->n_layers,     columns,      columns + n,
+                                      columns + 2 * n, f->lost_from, f->rows[f->n_layers].most};
     rs_predict_judge(&f->found, &input, thresholds);
     rs_free(columns);
     return RS_OK;
@@ -126,6 +128,7 @@ double rs_forecast_ratio(const rs_forecast *f, int32_t layer)
 int32_t rs_forecast_worst(const rs_forecast *f)
 {
     int32_t worst = -1;
+    if (f->lost_from > 0 && f->lost_from < f->n_layers) return -1;
     for (int32_t l = 0; l < f->n_layers; l++) {
         double ratio = rs_forecast_ratio(f, l);
         if (isnan(ratio)) continue;

@@ -8,8 +8,9 @@
 /* In front of layer l (l = n_layers: the last states, before the final norm), and in that layer. All
  * logarithms are decades; NaN where there is no number, -INFINITY where the quantity is 0. */
 typedef struct rs_forecast_row {
-    double square, sum;                      /* log10 ‖X‖_F² and ‖1ᵀX‖² */
-    double rho, apart;                       /* ρ and log10(1 − ρ) */
+    double square, sum; /* log10 ‖X‖_F² and ‖1ᵀX‖² */
+    double rho, apart;  /* ρ and log10(1 − ρ) */
+    double most; /* at most so much is log10(1 − ρ) where rounding of trials hides it; else NaN */
     double keys;                             /* effective keys of a row of attention */
     double deviation;                        /* of logits within a row */
     double query, key, value, output, state; /* log10 of squared norms of gradients */
@@ -19,6 +20,7 @@ typedef struct rs_forecast_row {
 typedef struct rs_forecast {
     int32_t n_layers;
     rs_forecast_row *rows; /* [n_layers + 1] */
+    int32_t lost_from;     /* the first row of which 1 − ρ is hidden by rounding; 0: none is */
     rs_predict_found found;
 } rs_forecast;
 
@@ -51,7 +53,7 @@ double rs_from_decades(double decades);
 
 /* log10(gQ/gV) in front of a layer; NaN: not known, or gV is 0. */
 double rs_forecast_ratio(const rs_forecast *forecast, int32_t layer);
-/* The layer whose ratio is least; -1: none is known. */
+/* The layer whose ratio is least; -1: none is known, or rounding hides that of one. */
 int32_t rs_forecast_worst(const rs_forecast *forecast);
 /* That ratio, and the fewest effective keys of any layer; NaN: none is known. */
 double rs_forecast_least_ratio(const rs_forecast *forecast);

@@ -231,7 +231,29 @@ rs_status rs_design_trials_by(rs_trials **out, const rs_design *design, int32_t 
                                        .laws = design->init != NULL,
                                        .way = way,
                                        .opener = {open_drawn, close_drawn, &from}};
-    return rs_trials_run(out, design->network, &request, context, err);
+    RS_TRY(rs_trials_run(out, design->network, &request, context, err));
+    rs_status status = rs_design_leave_below(*out, design, err);
+    if (status == RS_OK) return RS_OK;
+    rs_trials_free(*out);
+    *out = NULL;
+    return status;
+}
+
+rs_status rs_design_leave_below(rs_trials *trials, const rs_design *design, rs_error *err)
+{
+    const rs_forecast_settings settings = {.thresholds = rs_predict_defaults};
+    rs_forecast theory;
+    if (rs_trials_vanishing(trials) < 0) return RS_OK;
+    RS_TRY(rs_forecast_theory(&theory, NULL, design, &settings, err));
+    size_t n = (size_t)theory.n_layers + 1;
+    bool *exactly_zero = rs_malloc(n, sizeof *exactly_zero);
+    rs_status status = exactly_zero ? RS_OK : rs_fail_memory(err, "trials", n);
+    for (size_t l = 0; l < n && exactly_zero; l++) /* what theory does not know may be 0 */
+        exactly_zero[l] = !(theory.rows[l].square > -INFINITY);
+    if (status == RS_OK) status = rs_trials_leave_below(trials, exactly_zero, design->input.n, err);
+    rs_free(exactly_zero);
+    rs_forecast_free(&theory);
+    return status;
 }
 
 rs_status rs_design_trials(rs_trials **out, const rs_design *design, int32_t trials,
@@ -259,6 +281,7 @@ static rs_forecast_row row_of(const rs_trials_row *row)
                              .sum = rs_trials_level(&of[RS_TRIALS_SUM]),
                              .rho = row->rho,
                              .apart = apart,
+                             .most = row->lost ? log10(row->most) : NAN,
                              .keys = 1 / of[RS_TRIALS_CONCENTRATION].mean,
                              .deviation = sqrt(of[RS_TRIALS_LOGIT].mean),
                              .query = rs_trials_level(&of[RS_TRIALS_QUERY]),
@@ -272,8 +295,10 @@ rs_status rs_forecast_trials(rs_forecast *out, const rs_trials *trials,
                              const rs_forecast_settings *settings, rs_error *err)
 {
     RS_TRY(rs_forecast_new(out, trials->n_layers, err));
-    for (int32_t l = 0; l <= trials->n_layers; l++)
+    for (int32_t l = trials->n_layers; l >= 0; l--) {
         out->rows[l] = row_of(&trials->rows[l]);
+        if (trials->rows[l].lost) out->lost_from = l;
+    }
     rs_status status = rs_forecast_judge(out, &settings->thresholds, err);
     if (status != RS_OK) rs_forecast_free(out);
     return status;

@@ -40,6 +40,9 @@ rs_status rs_design_trials(rs_trials **out, const rs_design *design, int32_t tri
 rs_status rs_design_trials_by(rs_trials **out, const rs_design *design, int32_t trials,
                               rs_trials_way way, bool after_final_norm, const rs_context *context,
                               rs_error *err);
+/* Where a state of theirs is 0 and theory says that it is not, it left the range of the doubles below, and
+ * they have no numbers behind it. */
+rs_status rs_design_leave_below(rs_trials *trials, const rs_design *design, rs_error *err);
 /* What was measured, as a forecast: means, or where a few draws rule a mean, means of logarithms. */
 rs_status rs_forecast_trials(rs_forecast *out, const rs_trials *trials,
                              const rs_forecast_settings *settings, rs_error *err);

@@ -87,8 +87,9 @@ static bool same_input(const cell *a, const cell *b)
            a->asked->design.network->d_model == b->asked->design.network->d_model;
 }
 
-static rs_status take(cell *c, const rs_trials *trials, const rs_predict_run *run, rs_error *err)
+static rs_status take(cell *c, rs_trials *trials, const rs_predict_run *run, rs_error *err)
 {
+    RS_TRY(rs_design_leave_below(trials, &c->asked->design, err));
     RS_TRY(rs_forecast_trials(&c->measured, trials, &run->settings, err));
     c->drawn = true;
     return RS_OK;

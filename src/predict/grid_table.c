@@ -20,6 +20,8 @@ static const rs_column grid_columns[] = {
          "predicted"),
     GRID(last_theory, "ratio_gQ_gV_last_theory", "gQ/gV, last layer, theory", NULL,
          "of the last layer", "predicted"),
+    GRID(at_floor, "at_floor", NULL, NULL,
+         "rounding of float64 hides 1 − ρ of networks that were drawn", NULL),
     GRID(why, "why", NULL, NULL, "why a cell has no numbers", NULL),
     {.name = "place",
      RS_CELL(rs_grid_row, places[0]),
@@ -57,6 +59,7 @@ void rs_grid_row_theory(rs_grid_row *row, const rs_forecast *theory)
 void rs_grid_row_drawn(rs_grid_row *row, const rs_forecast *measured)
 {
     row->verdict = rs_predict_verdict_code(measured->found.verdict);
+    row->at_floor = measured->lost_from > 0;
     row->apart = measured->rows[measured->n_layers].apart;
     row->growth = rs_forecast_growth(measured);
     row->first = ratio_of(measured, 0);

@@ -10,6 +10,7 @@ typedef struct rs_grid_row {
     const char *verdict, *verdict_theory;
     double apart, apart_theory, growth, growth_theory;
     double first, last, first_theory, last_theory;
+    rs_truth at_floor;
     const char *why; /* NULL: it has numbers */
 } rs_grid_row;
 

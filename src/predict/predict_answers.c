@@ -201,46 +201,60 @@ static rs_status say_depth(rs_predict_answer *a, const rs_predict_run *run, rs_e
 /* What one remedy does, in a word: 1 − ρ, or where that does not move, the balance of gradients. */
 static void say_remedy(char *out, size_t size, const rs_remedied *r)
 {
-    char then[32], was[32];
-    const rs_remedy_side *with = r->measured ? &r->drawn : &r->theory;
-    if (!r->measured || rs_remedy_moves(r, RS_REMEDY_APART))
-        snprintf(out, size, "%s: %s", r->remedy->name, power(then, with->apart));
+    char apart[48], then[32], was[32];
+    const rs_remedy_side with = rs_remedy_then(r);
+    bool drawn = r->measured && !r->beyond, from_0 = r->before.growth == -INFINITY;
+    if (!drawn || from_0 || rs_remedy_moves(r, RS_REMEDY_APART))
+        snprintf(out, size, "%s: %s", r->remedy->name, rs_remedy_say_apart(apart, &with));
     else if (rs_remedy_moves(r, RS_REMEDY_RATIO))
         snprintf(out, size, "%s: gQ/gV %s → %s", r->remedy->name, power(was, r->before.ratio),
-                 power(then, with->ratio));
+                 power(then, with.ratio));
     else
         snprintf(out, size, "%s: no measurable change of 1 − ρ", r->remedy->name);
     size_t used = strlen(out);
     if (r->worse_at[0]) snprintf(out + used, size - used, " (worse: %s)", r->worse_at);
 }
 
-/* The best three of those that were run in the same way, each with what 1 − ρ becomes of what it is. */
+/* The best three of those that were run in the same way; how many were tried. */
+static size_t list_remedies(char *said, size_t size, double *value, const rs_predict_run *run,
+                            size_t most)
+{
+    size_t n = 0;
+    char one[120];
+    said[0] = '\0';
+    for (size_t i = 0; i < most && n < 3; i++) {
+        const rs_remedied *r = &run->remedies->list[i];
+        size_t used = strlen(said);
+        if (!rs_remedy_helps(r, run)) continue;
+        say_remedy(one, sizeof one, r);
+        if (used + strlen(one) + 3 > size) break;
+        snprintf(said + used, size - used, "%s%s", n++ ? "; " : "", one);
+        if (n == 1) *value = rs_remedy_then(r).apart;
+    }
+    return n;
+}
+
+/* Each with what 1 − ρ becomes of what it is; where what it is could not be measured, by theory. */
 static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
 {
     const rs_remedies *all = run->remedies;
-    char now[32], drawn[64] = "", said[140] = "", one[120];
-    size_t said_of = 0, most = all->n_measured ? all->n_measured : all->n;
+    char before[48], drawn[64] = "", said[140];
     if (!rs_predict_can_change(run)) {
         SAY(a, "not known: %s", rs_predict_fixed_because(run));
         return;
     }
-    for (size_t i = 0; i < most && said_of < 3; i++) {
-        const rs_remedied *r = &all->list[i];
-        size_t used = strlen(said);
-        if (!rs_remedy_helps(r, run)) continue;
-        say_remedy(one, sizeof one, r);
-        if (used + strlen(one) + 3 > sizeof said) break;
-        snprintf(said + used, sizeof said - used, "%s%s", said_of++ ? "; " : "", one);
-        if (said_of == 1) a->value = r->measured ? r->drawn.apart : r->theory.apart;
-    }
-    double before = all->trials ? all->now.apart : run->forecast.rows[run->forecast.n_layers].apart;
+    bool beyond = all->trials && isnan(all->now.growth);
+    const rs_remedy_side by_theory = rs_remedy_side_of(&run->forecast),
+                         *now = all->trials && !beyond ? &all->now : &by_theory;
+    size_t most = all->n_measured && !beyond ? all->n_measured : all->n;
+    size_t helping = list_remedies(said, sizeof said, &a->value, run, most);
     if (all->trials)
-        snprintf(drawn, sizeof drawn, "%d drawn%s: ", (int)all->trials,
-                 all->twin ? ", narrower" : "");
-    if (said_of)
-        SAY(a, "%s1 − ρ %s → %s", drawn, power(now, before), said);
+        snprintf(drawn, sizeof drawn, "%d drawn%s%s: ", (int)all->trials,
+                 all->twin ? ", narrower" : "", beyond ? " left float64; by theory" : "");
+    if (helping)
+        SAY(a, "%s1 − ρ %s → %s", drawn, rs_remedy_say_apart(before, now), said);
     else
-        SAY(a, "%snone of %zu does measurably better", drawn, most);
+        SAY(a, "%snone of %zu does %sbetter", drawn, most, beyond ? "" : "measurably ");
 }
 
 /* ---- 7 ---- */
@@ -329,7 +343,7 @@ static rs_status say_sizes(rs_predict_answer *a, const rs_predict_run *run, rs_e
 
 static void say_trust(rs_predict_answer *a, const rs_predict_run *run)
 {
-    char drawn[64] = "";
+    char drawn[64] = "", hidden[64] = "";
     if (!run->trials) {
         SAY(a, "theory alone, no trials: %s", run->choice.why);
         return;
@@ -339,13 +353,22 @@ static void say_trust(rs_predict_answer *a, const rs_predict_run *run)
     const rs_predict_gap gap = rs_predict_widest_gap(run);
     rs_predict_verdict theory = run->forecast.found.verdict, measured = run->measured.found.verdict;
     a->value = gap.quantity ? gap.errors : NAN;
+    const char *word = theory == measured               ? ", same verdict"
+                       : measured == RS_PREDICT_UNKNOWN ? " have no verdict"
+                                                        : " say ";
+    bool says = theory != measured && measured != RS_PREDICT_UNKNOWN;
+    if (run->measured.lost_from)
+        snprintf(hidden, sizeof hidden, "; from layer %d on rounding hides 1 − ρ",
+                 (int)run->measured.lost_from);
     if (!gap.quantity)
-        SAY(a, "%s: %s; theory has nothing to compare", drawn, rs_predict_verdict_code(measured));
+        SAY(a, "%s%s%s%s; theory has nothing to compare", drawn, word,
+            says ? rs_predict_verdict_code(measured) : "", hidden);
     else
-        SAY(a, "%s%s%s; widest gap %.2g s.e.: %s of layer %d, theory %.3g, drawn %.3g", drawn,
-            theory == measured ? ", same verdict" : " say ",
-            theory == measured ? "" : rs_predict_verdict_code(measured), gap.errors, gap.quantity,
-            (int)gap.layer, gap.theory, gap.measured);
+        SAY(a,
+            "%s%s%s%s; widest gap %.2g s.e. (chance: %.2g): %s of layer %d, theory %.3g, "
+            "drawn %.3g",
+            drawn, word, says ? rs_predict_verdict_code(measured) : "", hidden, gap.errors,
+            gap.chance, gap.quantity, (int)gap.layer, gap.theory, gap.measured);
 }
 
 /* ---- all ---- */

@@ -67,9 +67,10 @@ static rs_status find_vanishing(rs_result *result, const rs_predict_run *run, rs
     for (int32_t l = 0; l < f->n_layers; l++) {
         double ratio = rs_forecast_ratio(f, l);
         if (!(ratio < -6)) continue;
+        char part[32] = "exactly none";
+        if (isfinite(ratio)) snprintf(part, sizeof part, "10^%.1f", ratio);
         snprintf(message, sizeof message,
-                 "Queries of layer %d have 10^%.1f of the values' squared gradient.", (int)l,
-                 ratio);
+                 "Queries of layer %d have %s of the values' squared gradient.", (int)l, part);
         rs_finding finding = rs_finding_of(RS_WARN, "vanishing_qk_gradient");
         finding.layer = l;
         finding.value = pow(10, ratio);
@@ -89,7 +90,9 @@ static rs_status find_difference(rs_result *result, const rs_predict_run *run, r
     rs_predict_verdict theory = run->forecast.found.verdict, measured = run->measured.found.verdict;
     char message[200];
     bool said = theory != RS_PREDICT_UNKNOWN && measured != RS_PREDICT_UNKNOWN;
-    if (!run->trials || !said || theory == measured) return RS_OK;
+    /* what the states above the rounding floor say is of fewer layers */
+    bool same_layers = !run->measured.found.to_floor;
+    if (!run->trials || !said || theory == measured || !same_layers) return RS_OK;
     const rs_predict_gap gap = rs_predict_widest_gap(run);
     snprintf(message, sizeof message, "Theory says %s, %d networks that were drawn say %s.",
              rs_predict_verdict_code(theory), (int)run->trials->trials,
@@ -110,10 +113,11 @@ static rs_status find_overflow(rs_result *result, const rs_predict_run *run, rs_
     bool forward = t->left_forward > 0;
     snprintf(
         message, sizeof message,
-        "%d of %d trials left the range of float64 on the way %s, first at layer %d; means are "
-        "of the others.",
+        "%d of %d trials left the range of float64 %son the way %s, first at layer %d; numbers "
+        "behind it are of the others.",
         (int)(forward ? t->left_forward : t->left_back), (int)t->trials,
-        forward ? "forward" : "back", (int)(forward ? t->left_layer : t->left_back_layer));
+        t->left_below ? "below " : "", forward ? "forward" : "back",
+        (int)(forward ? t->left_layer : t->left_back_layer));
     rs_finding finding = rs_finding_of(RS_WARN, "trials_overflow");
     finding.layer = forward ? t->left_layer : t->left_back_layer;
     finding.message = message;
@@ -135,21 +139,23 @@ static const rs_remedied *best_change(const rs_predict_run *run)
 static rs_status recommend(rs_result *result, const rs_predict_run *run, rs_error *err)
 {
     const rs_remedied *best = best_change(run);
-    char message[240];
+    char message[240], was[48], is[48];
     if (!best) return RS_OK;
-    const rs_remedy_side by_theory = rs_remedy_side_of(&run->forecast);
-    const rs_remedy_side *before = best->measured ? &best->before : &by_theory;
-    const rs_remedy_side *then = best->measured ? &best->drawn : &best->theory;
-    rs_predict_verdict now = before->found.verdict;
-    if (now == RS_PREDICT_UNKNOWN || now == RS_PREDICT_HEALTHY || then->found.verdict > now)
-        return RS_OK;
-    snprintf(message, sizeof message, "%s makes it %s: 1 − ρ %.2g → %.2g, %s.", best->remedy->name,
-             rs_predict_verdict_code(then->found.verdict), pow(10, before->apart),
-             pow(10, then->apart), best->measured ? "of networks that were drawn" : "by theory");
+    const rs_remedy_side before = rs_remedy_before(best, rs_predict_changing(run)),
+                         then = rs_remedy_then(best);
+    rs_predict_verdict now = before.found.verdict;
+    bool collapsed = now > RS_PREDICT_HEALTHY && then.found.verdict <= now;
+    bool unnamed = now == RS_PREDICT_UNKNOWN && isnan(before.apart) && isfinite(then.apart) &&
+                   (!isnan(before.most) || before.growth == -INFINITY);
+    if (!collapsed && !unnamed) return RS_OK;
+    snprintf(message, sizeof message, "%s makes it %s: 1 − ρ %s → %s, %s.", best->remedy->name,
+             rs_predict_verdict_code(then.found.verdict), rs_remedy_say_apart(was, &before),
+             rs_remedy_say_apart(is, &then),
+             best->measured && !best->beyond ? "of networks that were drawn" : "by theory");
     rs_finding finding = rs_finding_of(RS_INFO, "recommendation");
     finding.message = message;
-    finding.value = pow(10, then->apart);
-    finding.threshold = pow(10, before->apart);
+    finding.value = pow(10, then.apart);
+    finding.threshold = pow(10, before.apart);
     finding.hint = best->remedy->says;
     finding.table = "remedies";
     return rs_result_add_finding(result, &finding, err);

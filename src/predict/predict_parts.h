@@ -38,7 +38,8 @@ rs_status rs_predict_tables(rs_result *result, const rs_predict_run *run, rs_err
 typedef struct rs_predict_gap {
     const char *quantity; /* NULL: nothing could be compared */
     int32_t layer;
-    double errors;           /* how far they are apart, in standard errors */
+    double errors; /* how far they are apart, in standard errors of a normal law that are as rare */
+    double chance; /* how far the widest of so many would be where theory is right */
     double theory, measured; /* ρ, or decades */
     const char *assumption;  /* that fails first there */
 } rs_predict_gap;

@@ -15,6 +15,7 @@ typedef struct forward_row {
     double f2, f2_se, c, c_se, rho, rho_se, cosine, log10_cosine_apart;
     double residual, log10_residual, log10_f2, log10_f2_low, log10_f2_high;
     double log10_apart, log10_apart_low, log10_apart_high, keys, logit;
+    rs_truth at_floor;
     const char *formula, *note;
 } forward_row;
 
@@ -66,6 +67,10 @@ static const rs_column forward_columns[] = {
             "1/mean ΣA² over trials, heads and rows; under a mask of the last row", NULL),
     FORWARD(logit, "logit_std", "logits' deviation", NULL,
             "standard deviation of a row's logits over the keys that it sees", NULL),
+    FORWARD(at_floor, "at_floor", NULL, NULL,
+            "rounding of float64 hides 1 − ρ of a trial here, and columns that follow from it have "
+            "no number",
+            NULL),
     FORWARD(formula, "formula", NULL, NULL, "which formula made the theory's numbers", NULL),
     FORWARD(note, "theory_note", "note", NULL, "why theory has no number, or what to doubt", NULL),
 };
@@ -82,6 +87,7 @@ static void measure_forward(forward_row *out, const rs_predict_run *run, int32_t
     const rs_trials_row *row = &run->trials->rows[l];
     const rs_trials_stat *of = row->of;
     const double decade = log(10);
+    out->at_floor = row->lost > 0;
     out->rho = row->rho;
     out->rho_se = row->rho_se;
     out->cosine = of[RS_TRIALS_COSINE].mean;
@@ -129,6 +135,7 @@ typedef struct backward_row {
     double value[4], log10_value[4]; /* of Q, K, V, O, by theory */
     double mean[4], se[4], log10_mean[4];
     double log10_state, ratio, log10_state_measured, ratio_measured, ratio_low, ratio_high;
+    rs_truth at_floor;
     const char *formula, *note;
 } backward_row;
 
@@ -176,6 +183,10 @@ static const rs_column backward_columns[] = {
     BACKWARD(ratio_low, "ratio_gQ_gV_low", NULL, NULL,
              "gQ/gV of one trial: a tenth of the trials lies below", NULL),
     BACKWARD(ratio_high, "ratio_gQ_gV_high", NULL, NULL, "a tenth of the trials lies above", NULL),
+    BACKWARD(at_floor, "at_floor", NULL, NULL,
+             "rounding of float64 hides 1 − ρ of a trial in front of this layer: gQ and gK, which "
+             "follow from it, have no number",
+             NULL),
     BACKWARD(formula, "formula", NULL, NULL, "which formula made the theory's numbers", NULL),
     BACKWARD(note, "theory_note", "note", NULL, "why theory has no number, or what to doubt", NULL),
 };
@@ -187,6 +198,7 @@ static void measure_backward(backward_row *out, const rs_predict_run *run, int32
     static const rs_trials_quantity quantities[] = {RS_TRIALS_QUERY, RS_TRIALS_KEY, RS_TRIALS_VALUE,
                                                     RS_TRIALS_OUTPUT};
     const double decade = log(10);
+    out->at_floor = run->trials->rows[l].lost > 0;
     out->ratio_measured = rs_from_decades(rs_forecast_ratio(&run->measured, l));
     out->ratio_low = of[RS_TRIALS_QUERY_VALUE].low;
     out->ratio_high = of[RS_TRIALS_QUERY_VALUE].high;

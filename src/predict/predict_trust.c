@@ -15,6 +15,7 @@ const rs_forecast *rs_predict_drawn_theory(const rs_predict_run *run)
 typedef struct pair {
     const char *name, *assumption;
     double theory, measured, error, promised;
+    int32_t trials; /* of which the error is */
 } pair;
 enum { PAIRS = 5 };
 
@@ -55,22 +56,36 @@ static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
                     theory->rho,
                     measured->rho,
                     row->rho_ruled_by_few ? NAN : row->rho_se,
-                    (bare ? 0.08 : 0.03) + 1.5 / width};
-    out[1] = (pair){
-        "F2",      of_sizes, theory->square, measured->square, error_of(&of[RS_TRIALS_SQUARE]),
-        log10(1.1)};
-    out[2] = (pair){
-        "gV",       of_values, theory->value, measured->value, error_of(&of[RS_TRIALS_VALUE]),
-        log10(1.25)};
+                    (bare ? 0.08 : 0.03) + 1.5 / width,
+                    of[RS_TRIALS_SQUARE].n};
+    out[1] = (pair){"F2",
+                    of_sizes,
+                    theory->square,
+                    measured->square,
+                    error_of(&of[RS_TRIALS_SQUARE]),
+                    log10(1.1),
+                    of[RS_TRIALS_SQUARE].n};
+    out[2] = (pair){"gV",
+                    of_values,
+                    theory->value,
+                    measured->value,
+                    error_of(&of[RS_TRIALS_VALUE]),
+                    log10(1.25),
+                    of[RS_TRIALS_VALUE].n};
     out[3] = (pair){"gQ",
                     of_queries,
                     theory->query,
                     measured->query,
                     error_of(&of[RS_TRIALS_QUERY]),
-                    log10(near ? 3.5 : 1.6)};
-    out[4] = (pair){
-        "dX",       of_states, theory->state, measured->state, error_of(&of[RS_TRIALS_STATE]),
-        log10(1.25)};
+                    log10(near ? 3.5 : 1.6),
+                    of[RS_TRIALS_QUERY].n};
+    out[4] = (pair){"dX",
+                    of_states,
+                    theory->state,
+                    measured->state,
+                    error_of(&of[RS_TRIALS_STATE]),
+                    log10(1.25),
+                    of[RS_TRIALS_STATE].n};
 }
 
 static double apart_by(const pair *p)
@@ -79,20 +94,56 @@ static double apart_by(const pair *p)
     return isfinite(by) ? by : NAN;
 }
 
+/* A difference over its standard error has Student's law: as many deviations of a normal law are as rare
+ * (Wallace 1959: to 3 % from 3 degrees of freedom on). */
+static double normal_of(double errors, int32_t trials)
+{
+    double free = trials - 1.0;
+    if (free < 1) return NAN;
+    return (8 * free + 1) / (8 * free + 3) * sqrt(free * log1p(errors * errors / free));
+}
+
+/* The largest of so many normal numbers, without their signs, is above it as often as not. */
+static double largest_by_chance(int32_t count)
+{
+    double low = 0, high = 40;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (-count * log1p(-erfc(middle / sqrt(2))) > log(2))
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Whether there is a difference: what has one value in every trial differs by rounding alone. */
+static bool measure_gap(double *errors, const pair *p)
+{
+    double by = apart_by(p);
+    *errors = normal_of(by / p->error, p->trials);
+    return by > 1e-9 && isfinite(*errors);
+}
+
 rs_predict_gap rs_predict_widest_gap(const rs_predict_run *run)
 {
     rs_predict_gap widest = {.layer = -1, .errors = -1};
-    for (int32_t l = 1; l <= run->measured.n_layers; l++) {
+    int32_t count = 0, last = run->measured.n_layers;
+    for (int32_t l = 1; l <= last; l++) {
         pair pairs[PAIRS];
         pairs_of(pairs, run, l);
-        for (int i = 0; i < PAIRS; i++) {
-            double by = apart_by(&pairs[i]), errors = by / pairs[i].error;
-            /* what has one value in every trial differs by rounding alone */
-            if (!(by > 1e-9) || !(errors > widest.errors) || !isfinite(errors)) continue;
-            widest = (rs_predict_gap){
-                pairs[i].name, l, errors, pairs[i].theory, pairs[i].measured, pairs[i].assumption};
+        /* the derivative by the last state is the loss's own G, not theory */
+        int known = l == last && !run->settings.after_final_norm ? PAIRS - 1 : PAIRS;
+        for (int i = 0; i < known; i++) {
+            const pair *p = &pairs[i];
+            double errors;
+            if (!measure_gap(&errors, p)) continue;
+            count++;
+            if (!(errors > widest.errors)) continue;
+            widest = (rs_predict_gap){p->name, l, errors, 0, p->theory, p->measured, p->assumption};
         }
     }
+    widest.chance = largest_by_chance(count);
     return widest;
 }
 

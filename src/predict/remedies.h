@@ -30,8 +30,10 @@ rs_status rs_remedy_find(const rs_remedy **out, const char *name, size_t length,
 typedef struct rs_remedy_side {
     rs_predict_found found; /* verdict unknown: there are no numbers */
     double apart, ratio;    /* log10(1 − ρ) at the end, least log10(gQ/gV) */
+    double most;            /* apart is at most so much where rounding hides it; else NaN */
     double growth, back;    /* decades of ‖X‖², and of ‖∂L/∂X‖² on the way back */
     double keys;            /* fewest effective keys */
+    bool idle;              /* queries of some layer have no gradient at all */
 } rs_remedy_side;
 rs_remedy_side rs_remedy_side_of(const rs_forecast *forecast);
 
@@ -43,13 +45,19 @@ typedef enum rs_remedy_number {
     RS_REMEDY_BACK,
     RS_REMEDY_NUMBERS
 } rs_remedy_number;
+/* By how much a number moves, in decades; where rounding hides one of the two, by how much at least. NaN:
+ * not known. */
+double rs_remedy_change(const rs_remedy_side *before, const rs_remedy_side *then,
+                        rs_remedy_number number);
 double rs_remedy_number_of(const rs_remedy_side *side, rs_remedy_number number);
 
 typedef struct rs_remedied {
     const rs_remedy *remedy;
-    bool made; /* its file makes an architecture; note says why not */
+    bool fixed; /* its attention has no softmax, which could condense */
+    bool made;  /* its file makes an architecture; note says why not */
     rs_remedy_side theory;
-    bool measured;                          /* the rest of this part is of trials */
+    bool measured; /* the rest of this part is of trials */
+    bool beyond;   /* those without it left the doubles: theory's sides are compared */
     rs_remedy_side before, drawn;           /* without and with it, of the same random draws */
     double error[RS_REMEDY_NUMBERS];        /* standard errors of drawn, in decades */
     double change_error[RS_REMEDY_NUMBERS]; /* and of drawn - before, over pairs of trials */
@@ -81,6 +89,11 @@ void rs_remedies_free(rs_remedies *remedies);
 /* Whether it is better than what it changes, and the number that shows it: one that moves by more than
  * theory's rounding, or twice the standard error of the change. */
 bool rs_remedy_helps(const rs_remedied *remedied, const rs_predict_run *run);
+/* What it is compared by, of trials or of theory: without it, and with it. */
+rs_remedy_side rs_remedy_before(const rs_remedied *remedied, const rs_predict_run *run);
+rs_remedy_side rs_remedy_then(const rs_remedied *remedied);
+/* 1 − ρ of a side in words: "0.3", "10^-12.1", "below 10^-28", "nothing: states are 0". */
+const char *rs_remedy_say_apart(char out[48], const rs_remedy_side *side);
 /* Whether a number of trials moves by more than chance. */
 bool rs_remedy_moves(const rs_remedied *remedied, rs_remedy_number number);
 

@@ -145,6 +145,11 @@ static void fill(rs_remedied *r, const seen *before, const seen *then)
         r->error[i] = error_of(then, NULL, (rs_remedy_number)i);
         r->change_error[i] = error_of(then, before, (rs_remedy_number)i);
     }
+    /* where one of the two is hidden the other is compared with what it is at most */
+    if (isnan(r->drawn.apart) && !isnan(r->drawn.most))
+        r->change_error[RS_REMEDY_APART] = error_of(before, NULL, RS_REMEDY_APART);
+    else if (isnan(r->before.apart) && !isnan(r->before.most))
+        r->change_error[RS_REMEDY_APART] = r->error[RS_REMEDY_APART];
 }
 
 static seen seen_of_base(const rs_remedy_draws *d, int way)
@@ -167,13 +172,16 @@ static rs_status draw_fused(rs_remedied *r, rs_remedy_draws *d, rs_error *err)
         for (int32_t l = 0; l <= f.n_layers && status == RS_OK; l++) {
             f.rows[l].rho = of_tokens.rows[l].rho;
             f.rows[l].apart = of_tokens.rows[l].apart;
+            f.rows[l].most = of_tokens.rows[l].most;
         }
         if (status == RS_OK) {
+            f.lost_from = of_tokens.lost_from;
             rs_forecast_free(&of_tokens);
             status = rs_forecast_judge(&f, &settings->thresholds, err);
         }
         const seen then = {before.trials, fused, &f};
         if (status == RS_OK) fill(r, &before, &then);
+        if (status == RS_OK) r->drawn.ratio = r->before.ratio; /* of the same layers */
         rs_forecast_free(&f);
     }
     rs_trials_free(fused);

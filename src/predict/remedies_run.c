@@ -14,12 +14,11 @@ enum { UNASKED = 3 }; /* that are drawn where nobody names any */
 
 /* ---- sides ---- */
 
-static double least_keys(const rs_forecast *f)
+static bool has_idle_queries(const rs_forecast *f)
 {
-    double least = NAN;
     for (int32_t l = 0; l < f->n_layers; l++)
-        if (!(f->rows[l].keys >= least)) least = f->rows[l].keys;
-    return least;
+        if (f->rows[l].query == -INFINITY) return true;
+    return false;
 }
 
 rs_remedy_side rs_remedy_side_of(const rs_forecast *f)
@@ -27,16 +26,47 @@ rs_remedy_side rs_remedy_side_of(const rs_forecast *f)
     int32_t worst = rs_forecast_worst(f);
     return (rs_remedy_side){.found = f->found,
                             .apart = f->rows[f->n_layers].apart,
+                            .most = f->rows[f->n_layers].most,
                             .ratio = worst < 0 ? NAN : rs_forecast_ratio(f, worst),
                             .growth = rs_forecast_growth(f),
                             .back = rs_forecast_growth_back(f),
-                            .keys = least_keys(f)};
+                            .keys = rs_forecast_least_keys(f),
+                            .idle = has_idle_queries(f)};
 }
 
 double rs_remedy_number_of(const rs_remedy_side *side, rs_remedy_number number)
 {
     const double numbers[RS_REMEDY_NUMBERS] = {side->apart, side->ratio, side->growth, side->back};
     return (unsigned)number < RS_REMEDY_NUMBERS ? numbers[number] : NAN;
+}
+
+/* 1 − ρ is there, and rounding of trials hides it. */
+static bool is_hidden(const rs_remedy_side *side)
+{
+    return isnan(side->apart) && !isnan(side->most);
+}
+
+double rs_remedy_change(const rs_remedy_side *before, const rs_remedy_side *then,
+                        rs_remedy_number number)
+{
+    double from = rs_remedy_number_of(before, number), to = rs_remedy_number_of(then, number);
+    if (from == to) return 0; /* both may be -INFINITY */
+    if (number != RS_REMEDY_APART || is_hidden(before) == is_hidden(then)) return to - from;
+    if (is_hidden(before)) return to > before->most ? to - before->most : NAN;
+    return from > then->most ? then->most - from : NAN;
+}
+
+const char *rs_remedy_say_apart(char out[48], const rs_remedy_side *side)
+{
+    if (is_hidden(side))
+        snprintf(out, 48, "below 10^%.0f", ceil(side->most));
+    else if (isnan(side->apart))
+        snprintf(out, 48, "%s", side->growth == -INFINITY ? "nothing (states are 0)" : "not known");
+    else if (fabs(side->apart) < 4)
+        snprintf(out, 48, "%.2g", pow(10, side->apart));
+    else
+        snprintf(out, 48, isfinite(side->apart) ? "10^%.1f" : "0", side->apart);
+    return out;
 }
 
 static bool is_known(const rs_remedy_side *side)
@@ -49,8 +79,8 @@ static bool is_known(const rs_remedy_side *side)
 bool rs_remedy_moves(const rs_remedied *r, rs_remedy_number number)
 {
     const double least = 0.005; /* decades: one percent, which helps nobody, however sure it is */
-    double by =
-        fabs(rs_remedy_number_of(&r->drawn, number) - rs_remedy_number_of(&r->before, number));
+    double by = fabs(rs_remedy_change(&r->before, &r->drawn, number));
+    if (isinf(by)) return true; /* one of them is 0 in every trial */
     return by > fmax(2 * r->change_error[number], least) && isfinite(r->change_error[number]);
 }
 
@@ -68,27 +98,41 @@ static void add_worse(rs_remedied *r, const char *word)
     snprintf(r->worse_at + used, sizeof r->worse_at - used, "%s%s", used ? " " : "", word);
 }
 
+/* Tokens collapse faster; what explodes is another question. */
+static bool falls_faster(const rs_remedy_side *now, const rs_remedy_side *then)
+{
+    return is_known(now) && is_known(then) && then->found.verdict > now->found.verdict &&
+           then->found.verdict != RS_PREDICT_EXPLOSION;
+}
+
 /* A question's answer is worse where its number moves by more than a factor of two, the wrong way; of
- * trials, by more than chance. */
+ * trials, by more than chance. What is not known of one side is not worse. */
 static void compare(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_side *then)
 {
     const double twice = log10(2);
-    bool moves[RS_REMEDY_NUMBERS];
+    bool moves[RS_REMEDY_NUMBERS], drawn = r->measured && !r->beyond;
     for (int i = 0; i < RS_REMEDY_NUMBERS; i++)
-        moves[i] = !r->measured || rs_remedy_moves(r, (rs_remedy_number)i);
+        moves[i] = !drawn || rs_remedy_moves(r, (rs_remedy_number)i);
     double ratio = fabs(then->ratio) - fabs(now->ratio);
     double size = fabs(then->growth) - fabs(now->growth);
     double back = fabs(then->back) - fabs(now->back);
     double keys = log10(now->keys / then->keys);
-    bool judged = is_known(now) && is_known(then) && (!r->measured || moves_at_all(r));
-    bool nearer = then->apart - now->apart < -twice && moves[RS_REMEDY_APART];
+    bool nearer = rs_remedy_change(now, then, RS_REMEDY_APART) < -twice && moves[RS_REMEDY_APART];
+    bool faster = falls_faster(now, then) && (!drawn || moves_at_all(r));
     r->worse_at[0] = '\0';
-    if (nearer || (judged && then->found.verdict > now->found.verdict)) add_worse(r, "apart");
+    if (nearer || faster) add_worse(r, "apart");
     if ((size > twice && moves[RS_REMEDY_GROWTH]) || (back > twice && moves[RS_REMEDY_BACK]))
         add_worse(r, "size");
-    if ((ratio > twice && moves[RS_REMEDY_RATIO]) || (isnan(ratio) && isfinite(now->ratio)))
-        add_worse(r, "queries");
-    if (keys > twice) add_worse(r, "attention");
+    bool balance = ratio > twice && moves[RS_REMEDY_RATIO];
+    if (balance || (then->idle && !now->idle)) add_worse(r, "queries");
+    if (keys > twice && !r->fixed) add_worse(r, "attention");
+}
+
+/* Tokens that rounding alone keeps apart have collapsed, whatever the law. */
+static double rank_of(const rs_remedy_side *side)
+{
+    if (is_known(side)) return (double)side->found.verdict;
+    return (double)(is_hidden(side) ? RS_PREDICT_EXPONENTIAL : RS_PREDICT_COUNT);
 }
 
 /* Verdicts first, then digits of 1 − ρ, then the balance of gradients. Beyond three decades neither
@@ -96,10 +140,9 @@ static void compare(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_s
 static double score(const rs_remedy_side *side, bool worse)
 {
     const double most = 3;
-    double verdict = is_known(side) ? (double)side->found.verdict : (double)RS_PREDICT_COUNT;
     double apart = isnan(side->apart) ? -most : fmax(side->apart, -most);
     double balance = isnan(side->ratio) ? -most : fmax(-fabs(side->ratio), -most);
-    return -10 * verdict + 2 * apart + balance / 2 - (worse ? 0.5 : 0);
+    return -10 * rank_of(side) + 2 * apart + balance / 2 - (worse ? 0.5 : 0);
 }
 
 static void judge(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_side *then)
@@ -108,13 +151,21 @@ static void judge(rs_remedied *r, const rs_remedy_side *now, const rs_remedy_sid
     r->score = score(then, r->worse_at[0] != '\0');
 }
 
+rs_remedy_side rs_remedy_before(const rs_remedied *r, const rs_predict_run *run)
+{
+    return r->measured && !r->beyond ? r->before : rs_remedy_side_of(&run->forecast);
+}
+
+rs_remedy_side rs_remedy_then(const rs_remedied *r)
+{
+    return r->measured && !r->beyond ? r->drawn : r->theory;
+}
+
 bool rs_remedy_helps(const rs_remedied *r, const rs_predict_run *run)
 {
-    const rs_remedy_side by_theory = rs_remedy_side_of(&run->forecast);
-    const rs_remedy_side *now = r->measured ? &r->before : &by_theory;
-    const rs_remedy_side *then = r->measured ? &r->drawn : &r->theory;
-    if (!is_known(then) || r->score <= score(now, false)) return false;
-    return !r->measured || moves_at_all(r);
+    const rs_remedy_side now = rs_remedy_before(r, run), then = rs_remedy_then(r);
+    if (!is_known(&then) || r->score <= score(&now, false)) return false;
+    return !r->measured || r->beyond || moves_at_all(r);
 }
 
 /* ---- one remedy ---- */
@@ -185,9 +236,28 @@ static rs_status take_theory(rs_remedied *out, rs_predict_variant *v, const rs_p
         status = rs_forecast_judge(&v->forecast, &run->settings.thresholds, err);
     }
     out->theory = rs_remedy_side_of(&v->forecast);
+    out->fixed = v->design.arch && v->design.arch->mix_softmax == 0 && !v->design.arch->layer_mix;
     put_price(out, &v->design, run->design);
     if (!is_known(&out->theory)) note_theory(out, &v->forecast);
     return status;
+}
+
+/* Sets what its trials do not tell, and why. */
+static void note_trials(rs_remedied *r)
+{
+    char text[160], apart[48];
+    const rs_remedy_side *hidden = is_hidden(&r->drawn) ? &r->drawn : &r->before;
+    r->note[0] = '\0';
+    r->beyond = isnan(r->before.growth);
+    if (r->beyond) {
+        note(r, "trials without it left the range of float64: it stands where theory has it");
+    } else if (is_hidden(hidden)) {
+        snprintf(text, sizeof text, "1 − ρ %s it is %s, where float64's rounding hides it",
+                 hidden == &r->drawn ? "with" : "without", rs_remedy_say_apart(apart, hidden));
+        note(r, text);
+    } else if (!is_known(&r->drawn)) {
+        note(r, "its trials have no verdict");
+    }
 }
 
 /* By trials; what stops those of this remedy alone becomes its note. */
@@ -204,9 +274,9 @@ static rs_status ask_trials(rs_remedied *r, rs_remedy_draws *draws, rs_error *er
     if (status == RS_OK) status = rs_remedy_draw(r, draws, &design, &why);
     rs_design_close(&design);
     if (status == RS_OK) {
-        r->note[0] = '\0';
-        if (!is_known(&r->drawn)) note(r, "its trials have no verdict");
-        judge(r, &r->before, &r->drawn);
+        note_trials(r);
+        const rs_remedy_side now = rs_remedy_before(r, run), then = rs_remedy_then(r);
+        judge(r, &now, &then);
         return RS_OK;
     }
     if (status == RS_E_NO_MEMORY || status == RS_E_INTERRUPTED) {
@@ -268,7 +338,8 @@ static rs_status list_all(rs_remedies *out, rs_predict_variant *variants, const 
         rs_remedied *r = &out->list[out->n];
         if (!is_named(names, remedy->name)) continue;
         *r = (rs_remedied){.remedy = remedy, .parameters_ratio = NAN, .time_ratio = NAN};
-        r->theory = (rs_remedy_side){.apart = NAN, .ratio = NAN, .growth = NAN, .back = NAN};
+        r->theory =
+            (rs_remedy_side){.apart = NAN, .most = NAN, .ratio = NAN, .growth = NAN, .back = NAN};
         r->theory.keys = NAN;
         RS_TRY(edit(&variants[out->n].json, &useless, run, remedy, err));
         if (useless) note(r, useless);

@@ -66,7 +66,7 @@ static const rs_column remedy_columns[] = {
     REMEDY(trials, "trials", NULL, NULL, "networks that were drawn", NULL),
     REMEDY(width, "width", NULL, NULL,
            "of what was drawn; where it is less than d_model, of a narrower twin", NULL),
-    REMEDY(note, "note", NULL, NULL, "why a remedy has no numbers", NULL),
+    REMEDY(note, "note", NULL, NULL, "why a remedy has no numbers, or none to compare", NULL),
 };
 enum { COLUMNS = sizeof remedy_columns / sizeof *remedy_columns };
 const rs_table_kind rs_predict_remedies_kind = {"predict", "remedies", {RS_PART(remedy_columns)}};
@@ -101,7 +101,7 @@ static void put_before(remedy_row *row, const rs_remedied *r)
     row->growth_before = r->before.growth;
     row->back_before = r->before.back;
     row->change = r->drawn.apart - r->before.apart;
-    row->change_se = r->change_error[RS_REMEDY_APART];
+    if (!isnan(row->change)) row->change_se = r->change_error[RS_REMEDY_APART];
 }
 
 static remedy_row row_of(const rs_remedied *r, const rs_remedies *all)

@@ -122,7 +122,9 @@ static const rs_column shape_columns[] = {
     SHAPE(keys_theory, "effective_keys_theory", "effective keys, theory", NULL,
           "1/E ΣA² of the layer where it is least", "predicted"),
     SHAPE(gap, "gap_errors", NULL, NULL,
-          "the widest gap between theory and networks that were drawn, in standard errors", NULL),
+          "the widest gap between theory and networks that were drawn, in standard errors; of few "
+          "trials so many as are as rare under a normal law",
+          NULL),
     SHAPE(time, "time_ratio", NULL, NULL,
           "operations of a pass over those of the architecture as it is", NULL),
     SHAPE(why, "why", NULL, NULL, "why a shape has no numbers, or was not drawn", NULL),

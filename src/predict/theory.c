@@ -21,6 +21,16 @@ static rs_status check_number(double value, const char *name, int32_t layer, rs_
                    "%s is %g", name, value);
 }
 
+/* Of logits the variance has the temperature's inverse square. */
+static rs_status check_temperature(double logit, int32_t layer, rs_error *err)
+{
+    char where[64];
+    if (logit >= 0 && isfinite(logit)) return RS_OK;
+    snprintf(where, sizeof where, "layer %d: temperature", (int)layer);
+    return rs_fail(err, RS_E_BAD_OPTION, where, "a temperature is a number above 1e-150",
+                   "no double holds what its logits are multiplied by, squared");
+}
+
 static rs_status check_branch(const rs_theory_branch *b, int32_t layer, rs_error *err)
 {
     if (b->refused) return RS_OK;
@@ -36,7 +46,7 @@ static rs_status check_branch(const rs_theory_branch *b, int32_t layer, rs_error
     RS_TRY(check_number(b->attention.keys, "wk", layer, err));
     RS_TRY(check_number(b->attention.values, "wv", layer, err));
     RS_TRY(check_number(b->attention.output, "wo", layer, err));
-    return check_number(b->attention.logit, "temperature", layer, err);
+    return check_temperature(b->attention.logit, layer, err);
 }
 
 static rs_status check_network(const rs_theory_network *net, rs_error *err)

@@ -18,8 +18,8 @@ void rs_trials_free(rs_trials *trials)
     rs_free(trials);
 }
 
-static rs_status new_trials(rs_trials **out, int32_t n_trials, int32_t layers, bool batched,
-                            rs_error *err)
+static rs_status new_trials(rs_trials **out, int32_t n_trials, int32_t layers, int64_t width,
+                            bool batched, rs_error *err)
 {
     size_t rows = (size_t)layers + 1, count = 0;
     rs_trials *trials = *out = rs_calloc(1, sizeof *trials);
@@ -32,6 +32,7 @@ static rs_status new_trials(rs_trials **out, int32_t n_trials, int32_t layers, b
         return rs_fail_memory(err, "trials", count * sizeof(double));
     trials->trials = n_trials;
     trials->n_layers = layers;
+    trials->width = width;
     trials->batched = batched;
     for (size_t i = 0; i < count; i++)
         trials->numbers[i] = NAN;
@@ -253,8 +254,8 @@ static rs_status run_cells(const work *w, const rs_network *const *networks, int
         rs_trials_plan *plan;
         RS_TRY(plan_cell(&plan, networks[i], w->request, err));
         w->plans[i] = plan;
-        RS_TRY(
-            new_trials(&w->out[i], w->request->trials, networks[i]->n_layers, plan != NULL, err));
+        RS_TRY(new_trials(&w->out[i], w->request->trials, networks[i]->n_layers,
+                          networks[i]->d_model, plan != NULL, err));
     }
     RS_TRY(run_batched(w, count, err));
     for (int32_t i = 0; i < count; i++)

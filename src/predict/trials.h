@@ -60,15 +60,22 @@ typedef struct rs_trials_row {
      * delta method over pairs; NaN for one token */
     double rho, apart, rho_se;
     bool rho_ruled_by_few;
+    /* trials of which 1 − ρ here is rounding (docs/theory/mean_field.md, 13): where there is one, all
+     * that follows from 1 − ρ is NaN, as if nobody had measured it, and 1 − ρ is `most` at most */
+    int32_t lost;
+    double most;
 } rs_trials_row;
 
 typedef struct rs_trials {
     int32_t trials, n_layers;
+    int64_t width; /* of the networks */
     bool batched;
     rs_trials_row *rows; /* [n_layers + 1] */
     double *numbers;     /* [trials, n_layers + 1, RS_TRIALS_QUANTITIES]; NaN: there is none */
-    /* trials whose ‖X‖² left the doubles, and the first layer (0 .. L) in front of which one did; -1 */
+    /* trials whose ‖X‖² left the doubles, and the first layer (0 .. L) in front of which one did; -1.
+     * From there on nothing is counted of such a trial, on the way back nothing at all */
     int32_t left_forward, left_layer;
+    bool left_below; /* one of them became too small, not too large (rs_trials_leave_below) */
     /* others whose derivatives did, and the last layer at which one did; -1 */
     int32_t left_back, left_back_layer;
 } rs_trials;
@@ -136,6 +143,13 @@ double rs_trials_cost(const rs_network *network, int64_t n);
 int32_t rs_trials_default(const rs_network *network, int64_t n);
 
 /* ---- of trials that there are ---- */
+
+/* A state of a trial whose ‖X‖² no double holds, though it is not `exactly_zero` [n_layers + 1]: from
+ * there on the trial has no numbers. RS_E_NO_MEMORY. */
+rs_status rs_trials_leave_below(rs_trials *trials, const bool *exactly_zero, int64_t tokens,
+                                rs_error *err);
+/* Whether the first trial with a state of so small a ‖X‖² has it; -1: none, else the layer. */
+int32_t rs_trials_vanishing(const rs_trials *trials);
 
 /* The first `count` trials, at most as many as there are, as if they alone had been run. RS_E_NO_MEMORY. */
 rs_status rs_trials_first(rs_trials **out, const rs_trials *trials, int32_t count, int64_t tokens,

@@ -17,6 +17,7 @@ static rs_status copy_numbers(rs_trials **out, const rs_trials *from, int32_t co
     trials->trials = count;
     trials->n_layers = from->n_layers;
     trials->batched = from->batched;
+    trials->width = from->width;
     trials->rows = rs_calloc(rows, sizeof *trials->rows);
     trials->numbers = rs_malloc(numbers, sizeof *trials->numbers);
     if (!trials->rows || !trials->numbers) {
@@ -59,6 +60,28 @@ static void fuse_row(double *row, const double *before, int32_t l, int64_t token
     row[RS_TRIALS_COSINE] = row[RS_TRIALS_COSINE_APART] = NAN;
 }
 
+static double residual_of(const rs_trials *trials, int32_t layer)
+{
+    double sum = 0;
+    for (int32_t t = 0; t < trials->trials; t++) {
+        double residual = rs_trials_number(trials, t, layer, RS_TRIALS_RESIDUAL);
+        if (isfinite(residual)) sum += residual;
+    }
+    return sum;
+}
+
+/* What is rounding in a layer is rounding beside others, too, where it is more than a part of the sum. */
+static void strike_fused(rs_trials *fused, const rs_trials *trials)
+{
+    const double part_most = 0.1;
+    double lost = 0;
+    for (int32_t l = 1; l <= trials->n_layers; l++) {
+        if (trials->rows[l].lost) lost += residual_of(trials, l);
+        if (!fused->rows[l].lost && lost > part_most * residual_of(fused, l))
+            rs_trials_strike(&fused->rows[l], trials->rows[l].lost, fused->rows[l].apart);
+    }
+}
+
 rs_status rs_trials_fused(rs_trials **out, const rs_trials *trials, int64_t tokens, rs_error *err)
 {
     RS_TRY(copy_numbers(out, trials, trials->trials, err));
@@ -68,7 +91,9 @@ rs_status rs_trials_fused(rs_trials **out, const rs_trials *trials, int64_t toke
             double *row = (*out)->numbers + at * RS_TRIALS_QUANTITIES;
             fuse_row(row, row - RS_TRIALS_QUANTITIES, l, tokens);
         }
-    return sum_up(out, tokens, err);
+    RS_TRY(sum_up(out, tokens, err));
+    strike_fused(*out, trials);
+    return RS_OK;
 }
 
 /* ---- what one trial does to a mean ---- */

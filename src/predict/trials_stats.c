@@ -27,6 +27,15 @@ static void mean_of(double *mean, double *se, const double *values, int32_t n)
     if (n > 1) *se = sqrt(square / (n - 1.0) / n) * unit;
 }
 
+const rs_trials_stat rs_trials_stat_none = {.mean = NAN,
+                                            .se = NAN,
+                                            .log_mean = NAN,
+                                            .log_se = NAN,
+                                            .low = NAN,
+                                            .median = NAN,
+                                            .high = NAN,
+                                            .ruled_by_few = true};
+
 static double quantile(const double *sorted, int32_t n, double share)
 {
     double at = share * (n - 1);
@@ -43,14 +52,7 @@ static bool ruled_by_few(double mean, double se, int32_t n)
 
 void rs_trials_stat_of(rs_trials_stat *out, double *values, int32_t n, bool has_sign)
 {
-    *out = (rs_trials_stat){.mean = NAN,
-                            .se = NAN,
-                            .log_mean = NAN,
-                            .log_se = NAN,
-                            .low = NAN,
-                            .median = NAN,
-                            .high = NAN,
-                            .ruled_by_few = true};
+    *out = rs_trials_stat_none;
     int32_t finite = 0, positive = 0;
     for (int32_t i = 0; i < n; i++)
         if (isfinite(values[i])) values[finite++] = values[i];
@@ -121,43 +123,16 @@ static void sum_up_row(rs_trials *trials, int32_t l, int64_t tokens, double *val
     rs_trials_rho(row, values, more, pairs, tokens);
 }
 
-/* The trial's first layer in front of which ‖X‖² is no double, and the last at which a derivative's is
- * none; -1: there is none. */
-static void find_leaving(int32_t *forward, int32_t *back, const rs_trials *trials, int32_t t)
-{
-    *forward = *back = -1;
-    for (int32_t l = trials->n_layers; l >= 0; l--) {
-        if (!isfinite(rs_trials_number(trials, t, l, RS_TRIALS_SQUARE))) *forward = l;
-        if (*back < 0 && !isfinite(rs_trials_number(trials, t, l, RS_TRIALS_STATE))) *back = l;
-    }
-}
-
-static void count_leaving(rs_trials *trials)
-{
-    trials->left_forward = trials->left_back = 0;
-    trials->left_layer = trials->left_back_layer = -1;
-    for (int32_t t = 0; t < trials->trials; t++) {
-        int32_t forward, back;
-        find_leaving(&forward, &back, trials, t);
-        if (forward >= 0) {
-            trials->left_forward++;
-            if (trials->left_layer < 0 || forward < trials->left_layer)
-                trials->left_layer = forward;
-        } else if (back >= 0) {
-            trials->left_back++;
-            if (back > trials->left_back_layer) trials->left_back_layer = back;
-        }
-    }
-}
-
 rs_status rs_trials_sum_up(rs_trials *trials, int64_t tokens, rs_error *err)
 {
     size_t n = (size_t)trials->trials;
     double *values = rs_malloc(2 * n, sizeof *values);
     if (!values) return rs_fail_memory(err, "trials", 2 * n * sizeof *values);
+    rs_trials_drop_left(trials);
+    rs_trials_level_input(trials, tokens);
     for (int32_t l = 0; l <= trials->n_layers; l++)
         sum_up_row(trials, l, tokens, values, values + n);
-    count_leaving(trials);
+    rs_trials_strike_lost(trials, tokens);
     rs_free(values);
     return RS_OK;
 }

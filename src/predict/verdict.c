@@ -88,6 +88,14 @@ static bool falls_doubly(const rs_predict_columns *in, const rs_predict_threshol
     return true;
 }
 
+/* Of a power law over the second half of the depth. */
+static double exponent_of(const rs_predict_columns *in)
+{
+    int32_t depth = in->n_layers, half = depth / 2;
+    if (depth < 2) return NAN;
+    return (in->log10_apart[half] - in->log10_apart[depth]) / log10((double)depth / half);
+}
+
 static rs_predict_verdict fall_of(rs_predict_found *out, const rs_predict_columns *in,
                                   const rs_predict_thresholds *t)
 {
@@ -98,28 +106,47 @@ static rs_predict_verdict fall_of(rs_predict_found *out, const rs_predict_column
     return out->exponent >= t->power_exponent ? RS_PREDICT_EXPONENTIAL : RS_PREDICT_SLOW;
 }
 
+/* Of the last states no more is known than that their tokens are equal but for rounding: the word is that
+ * of the layers in front of them, where it is one of collapse. */
+static rs_predict_verdict fall_to_floor(rs_predict_found *out, const rs_predict_columns *in,
+                                        const rs_predict_thresholds *t)
+{
+    rs_predict_columns known = {.n_layers = in->lost_from - 1, .log10_apart = in->log10_apart};
+    rs_predict_found found = {.exponent = NAN};
+    out->to_floor = true;
+    out->exponent = NAN;
+    if (known.n_layers < 2 || !(in->log10_most < log10(t->critical_below)))
+        return RS_PREDICT_UNKNOWN;
+    found.exponent = exponent_of(&known);
+    rs_predict_verdict fall = fall_of(&found, &known, t);
+    return fall >= RS_PREDICT_EXPONENTIAL ? fall : RS_PREDICT_UNKNOWN;
+}
+
+static rs_predict_severity severity_of(const rs_predict_found *found, double last,
+                                       const rs_predict_thresholds *t)
+{
+    if (found->verdict < RS_PREDICT_EXPONENTIAL) return RS_PREDICT_INFO;
+    bool equal = found->equal_from_start || found->to_floor;
+    bool warns = found->verdict == RS_PREDICT_EXPONENTIAL && !equal;
+    return warns && !(last < log10(t->critical_below)) ? RS_PREDICT_WARN : RS_PREDICT_CRITICAL;
+}
+
 void rs_predict_judge(rs_predict_found *out, const rs_predict_columns *in,
                       const rs_predict_thresholds *t)
 {
-    int32_t depth = in->n_layers, half = depth / 2;
+    int32_t depth = in->n_layers;
     double last = in->log10_apart[depth];
-    *out = (rs_predict_found){.exponent = NAN};
-    if (depth >= 2) {
-        double fall = in->log10_apart[half] - last;
-        out->exponent = fall / log10((double)depth / half);
-    }
+    *out = (rs_predict_found){.exponent = exponent_of(in)};
     out->decades = fmax(moved(in->log10_square, depth), moved(in->log10_state, depth));
-    if (isnan(in->log10_apart[0]) || isnan(last) || isnan(in->log10_square[depth])) return;
+    bool hidden = in->lost_from > 0;
+    if (isnan(in->log10_apart[0]) || (isnan(last) && !hidden) || isnan(in->log10_square[depth]))
+        return;
     out->equal_from_start = in->log10_apart[0] == -INFINITY;
     if (out->decades > t->explosion_decades)
         out->verdict = RS_PREDICT_EXPLOSION;
     else if (out->equal_from_start)
         out->verdict = RS_PREDICT_EXPONENTIAL;
     else
-        out->verdict = fall_of(out, in, t);
-    if (out->verdict == RS_PREDICT_EXPONENTIAL)
-        out->severity = last < log10(t->critical_below) || out->equal_from_start
-                            ? RS_PREDICT_CRITICAL
-                            : RS_PREDICT_WARN;
-    if (out->verdict > RS_PREDICT_EXPONENTIAL) out->severity = RS_PREDICT_CRITICAL;
+        out->verdict = hidden ? fall_to_floor(out, in, t) : fall_of(out, in, t);
+    out->severity = severity_of(out, last, t);
 }

@@ -46,12 +46,17 @@ typedef struct rs_predict_columns {
         *log10_apart; /* 1 − ρ of blocks' outputs, [0] of the input; -INFINITY: equal tokens */
     const double *log10_square; /* ‖X‖² */
     const double *log10_state;  /* ‖∂L/∂X‖²; NULL or all NaN: not known, and not asked */
+    /* The first state of which 1 − ρ is hidden by rounding, as it is of all behind it; 0: none is. Then
+     * log10(1 − ρ) of the last is at most so much. */
+    int32_t lost_from;
+    double log10_most;
 } rs_predict_columns;
 
 typedef struct rs_predict_found {
     rs_predict_verdict verdict;
     rs_predict_severity severity;
     bool equal_from_start; /* e_0 = 0 */
+    bool to_floor;         /* the fall is that of the states in front of the first that is hidden */
     double exponent;       /* p; NaN where it is not defined */
     double decades;        /* the larger move over the second half, in decades */
 } rs_predict_found;

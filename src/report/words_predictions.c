@@ -20,7 +20,7 @@ static const rs_word predictions[] = {
     PREDICT("verdict_differs", "warn",
             "theory and the networks that were drawn have different verdicts; the number is their "
             "widest gap in standard errors",
-            "both have one, and they are not the same",
+            "both have one, not the same, and trials have it of all layers",
             "more --trials; the answer on trust names the assumption"),
     PREDICT(
         "recommendation", "info",
@@ -28,9 +28,10 @@ static const rs_word predictions[] = {
         "with it",
         "the verdict is not healthy, and a change helps by more than chance",
         "write what the hint says into the architecture file"),
-    PREDICT("trials_overflow", "warn", "some trials left the range of float64",
-            "a state or a derivative of a trial is not finite",
-            "theory's log10 columns go on; a norm or smaller branches keep states in range"),
+    PREDICT(
+        "trials_overflow", "warn", "some trials left the range of float64",
+        "a state or a derivative of a trial is not finite, or a state is 0 that theory says is not",
+        "theory's log10 columns go on; a norm or smaller branches keep states in range"),
 };
 
 const rs_word_list rs_words_of_predictions[] = {RS_WORDS(predictions), {NULL, 0}};

@@ -15,6 +15,8 @@ refused architecture-schema 'did you mean "depth"' wrong.json
 arch small '"depth": 6, "seq_len": 12, "norm": "post", "mlp": "relu"'
 refused bad-option "0.001" small.json --threshold halving=-0.001
 refused bad-option "halving" small.json --threshold havling=1
+arch cold '"temperature": 1e-300'
+refused bad-option "a temperature is a number above 1e-150" cold.json
 refused bad-option '"deepnorm"' small.json --remedies depnorm
 refused unsupported "espa" small.json --remedies e-spa
 refused bad-option "no two numbers" small.json --grid depth=1
@@ -388,6 +390,73 @@ for name, words in {
         check("equal from the start", result["verdict"]["code"] == "exponential" and result["verdict"]["severity"] == "critical")
     if name in ("deep", "large"):
         check(f"{name} grows", result["verdict"]["code"] == "explosion" and last["log10_F2_theory"] > (200 if name == "large" else deep / 5))
+# what rounding rules is no measurement, and no comparison uses it
+def answer(result, question):
+    return next(r["answer"] for r in result["tables"]["answers"] if r["question"] == question)
+
+def codes(result):
+    return [f["code"] for f in result["findings"]]
+
+def predict_words(words, *options):
+    json.dump(words, open("words.json", "w"))
+    return predict("words.json", *options)
+
+bare = {"norm": "none", "mlp": "none", "skip_mixer": 0}
+floored = predict_words({"depth": 6, "d_model": 64, "heads": 1, "seq_len": 16, **bare}, "--trials", "12", "--remedies", "admin,attnscale,fusion")
+forward, backward = floored["tables"]["forward"], floored["tables"]["backward"]
+at = [r["at_floor"] for r in forward]
+check(f"a floor: {at}", at == sorted(at) and at[-1] and not at[3])
+for row in forward:
+    for name in ("log10_one_minus_rho", "rho_se", "log10_one_minus_rho_low", "relative_residual", "logit_std"):
+        held = row["layer"] == 6 and name == "logit_std"
+        check(f"floor: {name} of {row['layer']}", (row[name] is None) == (row["at_floor"] or held))
+    check("floor: rho", row["rho"] is not None and (not row["at_floor"] or row["rho"] == 1))
+for row, state in zip(backward, forward):
+    check("floor: layers", row["at_floor"] == state["at_floor"])
+    for name in ("gQ", "gQ_se", "log10_gK", "ratio_gQ_gV", "ratio_gQ_gV_high"):
+        check(f"floor: {name} of {row['layer']}", (row[name] is None) == row["at_floor"])
+    check("floor: gV", row["gV"] > 0 and "trials differ: gQ" not in (row["theory_note"] or "") or not row["at_floor"])
+check("floor: verdicts", "verdict_differs" not in codes(floored) and "same verdict" in answer(floored, "trust"))
+check("floor: trust", f"from layer {at.index(True)} on rounding hides" in answer(floored, "trust"))
+gap = re.search(r"widest gap ([0-9.]+) s.e. .chance: ([0-9.]+).: \w+ of layer (\d+)", answer(floored, "trust"))
+check(f"floor: gap: {answer(floored, 'trust')}", gap and int(gap[3]) < at.index(True) and float(gap[1]) < 20 and 1 < float(gap[2]) < 3.5)
+check(f"floor: remedy: {answer(floored, 'remedy')}", "1 − ρ below 10^-29 → admin: 0." in answer(floored, "remedy"))
+by = {r["name"]: r for r in floored["tables"]["remedies"]}
+check("floor: attnscale", by["attnscale"]["log10_one_minus_rho"] is None and by["attnscale"]["change"] is None and not by["attnscale"]["worse_at"])
+check("floor: admin", by["admin"]["change"] is None and "below 10^-29" in by["admin"]["note"] and by["admin"]["verdict"] == "healthy")
+check("floor: fusion", by["fusion"]["log10_one_minus_rho"] > -2 and by["fusion"]["ratio_gQ_gV"] is None)
+grid = predict_words({"depth": 6, "d_model": 16, "heads": 1, "seq_len": 8, **bare}, "--trials", "8", "--grid", "depth=2:6")["tables"]["grid"]
+check("floor: grid", [r["at_floor"] for r in grid] == [r["log10_one_minus_rho"] is None for r in grid] and grid[-1]["at_floor"])
+
+# where nothing is left, the change that brings it back is told
+equal = predict_words({"depth": 3, "attention": "uniform", **bare}, "--trials", "20")
+check(f"equal: {answer(equal, 'remedy')}", re.search(r"below 10\^-\d+ → deepnorm: (1|0\.9)", answer(equal, "remedy")) and "recommendation" in codes(equal))
+one = predict_words({"depth": 1, "attention": "uniform", **bare}, "--trials", "4")
+none = next(f["message"] for f in one["findings"] if f["code"] == "vanishing_qk_gradient")
+check(f"exactly none: {none}", "exactly none" in none and "inf" not in none)
+nothing = predict_words({"depth": 3, "attention": "centred", "init": {"wq": "zero"}, **bare}, "--trials", "20")
+check(f"nothing: {answer(nothing, 'remedy')}", "nothing (states are 0) → " in answer(nothing, "remedy") and "recommendation" in codes(nothing))
+
+# what left the range of float64 is not counted, above or below
+for words in ({"branch_mixer": 1e200}, {"branch_mixer": 1e-100, "branch_mlp": 1e-100, "skip_mixer": 0, "skip_mlp": 0, "norm": "none"}):
+    gone = predict_words({"depth": 6, **words}, "--trials", "6")
+    check(f"left: {codes(gone)}", "trials_overflow" in codes(gone))
+    for row in gone["tables"]["forward"][1:]:
+        check("left: forward", all(row[name] is None for name in ("F2", "F2_se", "C", "rho", "effective_keys", "logit_std")))
+        check(f"left: {row['theory_note']}", "trials differ" not in (row["theory_note"] or ""))
+    for row in gone["tables"]["backward"]:
+        check("left: backward", all(row[name] is None for name in ("gQ", "gV_se", "log10_dX", "ratio_gQ_gV")))
+    check(f"left: {answer(gone, 'remedy')}", "left float64; by theory: " in answer(gone, "remedy"))
+    check(f"left: {answer(gone, 'trust')}", "have no verdict; theory has nothing to compare" in answer(gone, "trust"))
+
+# worse at what: the same words for theory and trials
+worse = {}
+for trials in ("0", "20"):
+    result = predict_words({"depth": 8, "d_model": 32, "heads": 2, "seq_len": 12, "mlp": "relu"}, "--trials", trials,
+                           "--remedies", "value-skipinit,sas,lambda-skip,rezero")
+    worse[trials] = {r["name"]: r["worse_at"] for r in result["tables"]["remedies"]}
+check(f"worse: {worse}", worse["0"] == worse["20"])
+check(f"worse at: {worse['0']}", worse["0"] == {"as it is": None, "value-skipinit": "queries", "sas": None, "lambda-skip": "size", "rezero": "queries"})
 if wrong:
     sys.exit("FAILED: " + "\n  ".join(wrong))
 END2

@@ -16,7 +16,8 @@ enum { DEPTH = 4 };
 static rs_predict_found judge(const double *apart, const double *square, const double *state)
 {
     rs_predict_found found;
-    rs_predict_columns columns = {DEPTH, apart, square, state};
+    rs_predict_columns columns = {
+        .n_layers = DEPTH, .log10_apart = apart, .log10_square = square, .log10_state = state};
     rs_predict_judge(&found, &columns, &rs_predict_defaults);
     return found;
 }
@@ -80,12 +81,45 @@ static void explosions_come_first(void **state)
     assert_int_equal(judge(level, none, NULL).verdict, RS_PREDICT_UNKNOWN);
 }
 
+/* Behind the layers that float64 holds apart the word is theirs, where it is one of collapse. */
+static void hidden_states_have_the_word_of_those_before(void **state)
+{
+    (void)state;
+    static const struct {
+        double apart[7];
+        int32_t lost_from;
+        double most;
+        rs_predict_verdict verdict;
+    } cases[] = {
+        {{0, -0.19, -5.05, -20.4, NAN, NAN, NAN}, 4, -28, RS_PREDICT_DOUBLY_EXPONENTIAL},
+        {{0, -6, -12, -18, -24, NAN, NAN}, 5, -28, RS_PREDICT_EXPONENTIAL},
+        {{0, NAN, NAN, NAN, NAN, NAN, NAN}, 1, -28, RS_PREDICT_UNKNOWN},
+        {{0, -0.1, NAN, NAN, NAN, NAN, NAN}, 2, -28, RS_PREDICT_UNKNOWN},
+        {{0, -6, -12, -18, -24, NAN, NAN}, 5, -0.3, RS_PREDICT_UNKNOWN},
+        {{-INFINITY, NAN, NAN, NAN, NAN, NAN, NAN}, 1, -28, RS_PREDICT_EXPONENTIAL},
+    };
+    static const double level[7] = {2, 2, 2, 2, 2, 2, 2};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const rs_predict_columns columns = {.n_layers = 6,
+                                            .log10_apart = cases[i].apart,
+                                            .log10_square = level,
+                                            .lost_from = cases[i].lost_from,
+                                            .log10_most = cases[i].most};
+        rs_predict_found found;
+        rs_predict_judge(&found, &columns, &rs_predict_defaults);
+        assert_int_equal(found.verdict, cases[i].verdict);
+        bool named = cases[i].verdict != RS_PREDICT_UNKNOWN;
+        assert_int_equal(found.severity, named ? RS_PREDICT_CRITICAL : RS_PREDICT_INFO);
+        assert_true(named || found.to_floor);
+    }
+}
+
 static void one_block_has_no_exponent(void **state)
 {
     (void)state;
     rs_predict_found found;
     static const double apart[] = {0, -5};
-    rs_predict_columns one = {1, apart, flat, NULL};
+    rs_predict_columns one = {.n_layers = 1, .log10_apart = apart, .log10_square = flat};
     rs_predict_judge(&found, &one, &rs_predict_defaults);
     assert_true(isnan(found.exponent));
     assert_int_equal(found.verdict, RS_PREDICT_SLOW);
@@ -271,6 +305,7 @@ int main(void)
         cmocka_unit_test(equal_tokens_are_critical),
         cmocka_unit_test(explosions_come_first),
         cmocka_unit_test(one_block_has_no_exponent),
+        cmocka_unit_test(hidden_states_have_the_word_of_those_before),
         cmocka_unit_test(thresholds_have_names),
         cmocka_unit_test(known_networks_have_known_verdicts),
         cmocka_unit_test(published_initialisations),
