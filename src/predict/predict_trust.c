@@ -19,6 +19,8 @@ typedef struct pair {
 enum { PAIRS = 5 };
 
 static const char of_width[] = "infinite width: E[p/q] is taken for E p/E q, wrong by O(1/d)";
+static const char of_condensed[] =
+    "condensed attention: what two rows have in common is rough (docs/theory/mean_field.md, 2)";
 static const char of_sizes[] = "no correlation between a token's size and what is added to it";
 static const char of_values[] = "derivatives and states are independent";
 static const char of_states[] =
@@ -41,6 +43,14 @@ static bool lacks_skips(const rs_predict_run *run)
     return false;
 }
 
+/* A layer in front of state l has condensed attention. */
+static bool is_rough(const rs_predict_run *run, int32_t l)
+{
+    for (int32_t k = 0; k < l; k++)
+        if (run->theory[k].rough) return true;
+    return false;
+}
+
 static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
 {
     const rs_forecast_row *theory = &rs_predict_drawn_theory(run)->rows[l],
@@ -51,7 +61,7 @@ static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
     bool bare = lacks_skips(run), near = bare || measured->apart < -1;
     double width = (double)drawn->network->d_model;
     out[0] = (pair){"rho",
-                    of_width,
+                    is_rough(run, l) ? of_condensed : of_width,
                     theory->rho,
                     measured->rho,
                     row->rho_ruled_by_few ? NAN : row->rho_se,
