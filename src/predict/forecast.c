@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-static const rs_forecast_row unknown = {NAN, NAN, NAN, NAN, NAN, NAN,
-                                        NAN, NAN, NAN, NAN, NAN, NULL};
+static const rs_forecast_row unknown = {NAN, NAN, NAN, NAN, NAN,  NAN,  NAN,
+                                        NAN, NAN, NAN, NAN, NULL, false};
 
 rs_status rs_forecast_new(rs_forecast *out, int32_t n_layers, rs_error *err)
 {
@@ -61,8 +61,12 @@ rs_status rs_forecast_of(rs_forecast *out, const rs_theory_row *theory, int32_t 
                          const rs_predict_thresholds *thresholds, rs_error *err)
 {
     RS_TRY(rs_forecast_new(out, n_layers, err));
-    for (int32_t l = 0; l <= n_layers; l++)
+    bool rough = false;
+    for (int32_t l = 0; l <= n_layers; l++) {
         out->rows[l] = in_decades(&theory[l]);
+        out->rows[l].rough = rough;
+        rough = rough || theory[l].rough;
+    }
     rs_status status = rs_forecast_judge(out, thresholds, err);
     if (status != RS_OK) rs_forecast_free(out);
     return status;

@@ -64,8 +64,8 @@ static rs_status add_answers(rs_result *result, const rs_predict_run *run, rs_er
 /* Where correlations of theory are rough from some layer on, and nothing was drawn beside them. */
 static const char *rough_of(const rs_predict_run *run)
 {
-    for (int32_t l = 0; l <= run->forecast.n_layers && !run->trials; l++)
-        if (run->theory[l].rough) return ", by a rough theory of condensed attention";
+    if (!run->trials && run->forecast.rows[run->forecast.n_layers].rough)
+        return ", by a rough theory of condensed attention";
     return "";
 }
 

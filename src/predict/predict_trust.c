@@ -43,14 +43,6 @@ static bool lacks_skips(const rs_predict_run *run)
     return false;
 }
 
-/* A layer in front of state l has condensed attention. */
-static bool is_rough(const rs_predict_run *run, int32_t l)
-{
-    for (int32_t k = 0; k < l; k++)
-        if (run->theory[k].rough) return true;
-    return false;
-}
-
 static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
 {
     const rs_forecast_row *theory = &rs_predict_drawn_theory(run)->rows[l],
@@ -61,7 +53,7 @@ static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
     bool bare = lacks_skips(run), near = bare || measured->apart < -1;
     double width = (double)drawn->network->d_model;
     out[0] = (pair){"rho",
-                    is_rough(run, l) ? of_condensed : of_width,
+                    theory->rough ? of_condensed : of_width,
                     theory->rho,
                     measured->rho,
                     row->rho_ruled_by_few ? NAN : row->rho_se,
