@@ -107,7 +107,7 @@ rs_theory_need rs_theory_need_of(const rs_theory_network *net)
         for (int32_t b = 0; b < net->layers[l].n_branches; b++)
             turned |= net->layers[l].branches[b].attention.pairs > 0;
     double each = turned ? 100 * n * n * n : 650 * n * n;
-    return (rs_theory_need){each * layers, n * n * real * (12 + 2.5 * layers)};
+    return (rs_theory_need){each * layers, n * n * real * (17 + 2.5 * layers)};
 }
 
 rs_status rs_theory_run(rs_theory_row *rows, const rs_theory_network *network,
