@@ -29,7 +29,9 @@ rs_status rs_config_parse(json_t **config, const char *path, const char *text, s
     if (json_is_object(*config) && first < length && text[first] == '{') return RS_OK;
     json_decref(*config);
     *config = NULL;
-    return rs_fail(err, RS_E_CONFIG_SCHEMA, path, "download the model's config.json again",
+    return rs_fail(err, RS_E_CONFIG_SCHEMA, path,
+                   "an architecture file is an object, {\"depth\": 12}; of a published model, "
+                   "download the model's config.json again",
                    "is not a JSON object ({...})");
 }
 

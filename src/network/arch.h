@@ -225,6 +225,9 @@ const char *rs_arch_init_name(rs_role role);
 const char *rs_arch_graph_path(const rs_arch *arch);
 /* A field whose value is a whole number ("depth", "heads"). */
 bool rs_arch_field_is_whole(const char *field);
+/* Whether there is a field of that name ("input.rho": of an object in the file); where not, `nearest` is
+ * the one most like it. */
+bool rs_arch_has_field(char *nearest, size_t size, const char *field);
 
 /*
  * Draws one sample of the input law: states [seq_len, d], d being d_model, or the width of the rows

@@ -35,6 +35,35 @@ bool rs_arch_field_is_whole(const char *field)
     return false;
 }
 
+/* What an object in the file holds; NULL: its names are not listed here. */
+static const char *const *names_inside(const char *object)
+{
+    if (strcmp(object, "input") == 0) return input_names;
+    return strcmp(object, "init") == 0 ? init_names : NULL;
+}
+
+static bool is_one_of(const char *const *known, const char *name)
+{
+    while (*known && strcmp(*known, name) != 0)
+        known++;
+    return *known;
+}
+
+bool rs_arch_has_field(char *nearest, size_t size, const char *field)
+{
+    char outer[64];
+    const char *dot = strchr(field, '.');
+    snprintf(outer, sizeof outer, "%.*s", dot ? (int)(dot - field) : 63, field);
+    if (!is_one_of(field_names, outer)) {
+        snprintf(nearest, size, "%s%s", rs_nearest_name(outer, field_names), dot ? dot : "");
+        return false;
+    }
+    const char *const *inside = dot ? names_inside(outer) : NULL;
+    if (!inside || is_one_of(inside, dot + 1)) return true;
+    snprintf(nearest, size, "%s.%s", outer, rs_nearest_name(dot + 1, inside));
+    return false;
+}
+
 enum { SOFTMAX, UNIFORM, CENTRED, SHAPED, RESCALED };
 static const rs_arch_word attention_words[] = {{"softmax", SOFTMAX},   {"uniform", UNIFORM},
                                                {"centred", CENTRED},   {"shaped", SHAPED},

@@ -428,6 +428,12 @@ double rs_weight_law_square(const rs_weight_law *from, int64_t in, int64_t out)
     return NAN;
 }
 
+double rs_weight_law_mean(const rs_weight_law *from)
+{
+    if (from->kind == RS_LAW_NORMAL) return from->mean;
+    return from->kind == RS_LAW_UNIFORM ? (from->high + from->low) / 2 : 0;
+}
+
 const rs_weight_law *rs_init_law(const rs_tensor *tensor)
 {
     return tensor->fixed ? NULL : &((const drawn_tensor *)(const void *)tensor)->law;

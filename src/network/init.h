@@ -86,6 +86,8 @@ rs_status rs_init_tensor_by(const rs_tensor **out, rs_init *init, rs_role role, 
                             rs_error *err);
 /* The mean of the squares of a matrix drawn from it. */
 double rs_weight_law_square(const rs_weight_law *law, int64_t in, int64_t out);
+/* The mean of its entries, of normal and uniform laws; 0 of the others. */
+double rs_weight_law_mean(const rs_weight_law *law);
 
 /* The numbers of a tensor that this init drew, for what no law says: a padding token's row of
  * zeros, sinusoids. NULL between rs_init_plan and rs_init_start. */

@@ -20,6 +20,12 @@ static rs_status law_map(void *user, double *mean_square, const rs_dense *dense,
     return RS_OK;
 }
 
+static bool law_has_mean(void *user, const rs_dense *dense)
+{
+    (void)user;
+    return rs_weight_law_mean(rs_init_law(dense->weight)) != 0;
+}
+
 /* Gains start at 1, unless the architecture gives them, or they were measured. */
 static rs_status law_gain(void *user, double *mean_square, const rs_norm_op *norm, rs_error *err)
 {
@@ -29,7 +35,7 @@ static rs_status law_gain(void *user, double *mean_square, const rs_norm_op *nor
     return RS_OK;
 }
 
-static const rs_theory_weights laws = {law_map, law_gain, NULL};
+static const rs_theory_weights laws = {.map = law_map, .has_mean = law_has_mean, .gain = law_gain};
 
 /* Who knows what is outside of the layers: nothing of it is drawn where weights were measured. */
 static const rs_theory_weights *outside_of(const rs_design *d)

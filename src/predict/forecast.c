@@ -5,8 +5,18 @@
 
 #include <math.h>
 
-static const rs_forecast_row unknown = {NAN, NAN, NAN, NAN, NAN, NAN, NAN,
-                                        NAN, NAN, NAN, NAN, NAN, NULL};
+static const rs_forecast_row unknown = {.square = NAN,
+                                        .sum = NAN,
+                                        .rho = NAN,
+                                        .apart = NAN,
+                                        .most = NAN,
+                                        .keys = NAN,
+                                        .deviation = NAN,
+                                        .query = NAN,
+                                        .key = NAN,
+                                        .value = NAN,
+                                        .output = NAN,
+                                        .state = NAN};
 
 rs_status rs_forecast_new(rs_forecast *out, int32_t n_layers, rs_error *err)
 {
@@ -63,8 +73,12 @@ rs_status rs_forecast_of(rs_forecast *out, const rs_theory_row *theory, int32_t 
                          const rs_predict_thresholds *thresholds, rs_error *err)
 {
     RS_TRY(rs_forecast_new(out, n_layers, err));
-    for (int32_t l = 0; l <= n_layers; l++)
+    bool rough = false;
+    for (int32_t l = 0; l <= n_layers; l++) {
         out->rows[l] = in_decades(&theory[l]);
+        out->rows[l].rough = rough;
+        rough = rough || theory[l].rough;
+    }
     rs_status status = rs_forecast_judge(out, thresholds, err);
     if (status != RS_OK) rs_forecast_free(out);
     return status;

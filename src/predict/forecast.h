@@ -15,6 +15,8 @@ typedef struct rs_forecast_row {
     double deviation;                        /* of logits within a row */
     double query, key, value, output, state; /* log10 of squared norms of gradients */
     const char *note;                        /* why numbers are missing, or what to doubt; NULL */
+    bool
+        rough; /* of theory: some layer before has condensed attention, whose correlations are rough */
 } rs_forecast_row;
 
 typedef struct rs_forecast {

@@ -92,18 +92,24 @@ rs_trials_choice rs_trials_choose(const rs_design *d, int64_t wanted, bool full_
 
 /* ---- the twin ---- */
 
-/* variance · fan_in of a map's law. */
-static double gain_of(const rs_dense *map)
+/* (Variance · fan_in) of a map's law. */
+static double gain_of(const rs_dense *map, double mean)
 {
-    return rs_weight_law_square(rs_init_law(map->weight), map->in, map->out) * (double)map->in;
+    double square = rs_weight_law_square(rs_init_law(map->weight), map->in, map->out);
+    return fmax(square - mean * mean, 0) * (double)map->in;
 }
 
-/* A map's law as one of fan_in; an orthogonal one is that already. */
+/* A map's law as one of fan_in; an orthogonal one is that already. A mean keeps its product with fan_in,
+ * by which it multiplies the mean of a token's numbers. */
 static rs_status put_gain(json_t *init, const char *name, const rs_dense *map, rs_error *err)
 {
-    char law[64] = "orthogonal";
+    char law[96] = "orthogonal";
+    double mean = rs_weight_law_mean(rs_init_law(map->weight));
     if (rs_init_law(map->weight)->kind != RS_LAW_ORTHOGONAL)
-        snprintf(law, sizeof law, "normal(0, %.17g/fan_in)", gain_of(map));
+        snprintf(law, sizeof law, "normal(0, %.17g/fan_in)", gain_of(map, 0));
+    if (mean != 0)
+        snprintf(law, sizeof law, "normal(%.17g/fan_in, %.17g/fan_in)", mean * (double)map->in,
+                 gain_of(map, mean));
     return json_object_set_new(init, name, json_string(law)) == 0 ? RS_OK
                                                                   : rs_fail_memory(err, name, 1);
 }

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Cells that are drawn together (rs_trials_run_cells); trials of a cell unless the user says how many. */
@@ -159,14 +160,22 @@ static rs_status draw_cells(cell *cells, int64_t n, const rs_predict_run *run, i
 
 /* ---- all ---- */
 
-/* Operations of a cell's trial; 0: it makes no architecture. */
+/* Operations of a cell, its trials and its theory; 0: it makes no architecture. */
 static rs_status cost_of(double *out, work *w, int64_t i, rs_error *err)
 {
+    rs_error why;
+    rs_design *d = &w->asked[0].design;
     RS_TRY(write_cell(w, 0, i, err));
-    rs_status status = rs_predict_try_all(w->asked, 1, w->run, err);
-    const rs_design *d = &w->asked[0].design;
-    *out = d->network ? rs_trials_cost(d->network, d->input.n) : 0;
+    json_t *json = w->asked[0].json;
+    w->asked[0].json = NULL;
+    rs_status status = rs_design_of(d, w->run->design, json, &why);
+    *out = 0;
+    if (status == RS_OK)
+        *out = w->trials * rs_trials_cost(d->network, d->input.n) +
+               rs_theory_need_of(rs_theory_model_network(d->theory)).operations;
     close_cells(w, 1);
+    if (status != RS_E_NO_MEMORY && status != RS_E_INTERRUPTED) return RS_OK;
+    *err = why;
     return status;
 }
 
@@ -176,17 +185,22 @@ static rs_status check_cost(work *w, rs_error *err)
 {
     const int64_t corners[] = {w->n - 1, w->inner - 1, w->n - w->inner, 0};
     double most = 0, one = 0;
-    for (int k = 0; k < 4 && w->trials > 0; k++) {
+    for (int k = 0; k < 4 && w->n <= MOST_CELLS; k++) {
         RS_TRY(cost_of(&one, w, corners[k], err));
         most = fmax(most, one);
     }
-    double all = (double)w->n * (double)w->trials * most;
-    if (w->n <= MOST_CELLS && all <= most_operations) return RS_OK;
+    double all = (double)w->n * most;
+    if (w->n > MOST_CELLS)
+        return rs_fail(err, RS_E_BAD_OPTION, "grid",
+                       "give each field a number of values (LOW:HIGH:N)",
+                       "%" PRId64 " cells of %d trials are too many; at most %d cells are run",
+                       w->n, (int)w->trials, MOST_CELLS);
+    if (all <= most_operations) return RS_OK;
     return rs_fail(err, RS_E_BAD_OPTION, "grid",
                    "give each field a number of values (LOW:HIGH:N), or fewer --trials",
-                   "%" PRId64 " cells of %d trials would take up to %.2g operations; at most %d "
-                   "cells and %.0g operations are run",
-                   w->n, (int)w->trials, all, MOST_CELLS, most_operations);
+                   "%" PRId64 " cells of %d trials would take up to %.2g operations; at most %.0g "
+                   "are run",
+                   w->n, (int)w->trials, all, most_operations);
 }
 
 static rs_status fill_row(rs_grid_row *row, const cell *c, const work *w, rs_error *err)
@@ -252,6 +266,19 @@ static rs_status with_work(rs_result *result, const rs_predict_run *run, const r
     return status;
 }
 
+static rs_status check_fields(const rs_grid *grid, rs_error *err)
+{
+    for (int a = 0; a < grid->n_axes; a++) {
+        const char *field = grid->axes[a].field;
+        char nearest[80], hint[120];
+        if (rs_arch_has_field(nearest, sizeof nearest, field)) continue;
+        snprintf(hint, sizeof hint, "did you mean \"%s\"?", nearest);
+        return rs_fail(err, RS_E_BAD_OPTION, "grid", hint,
+                       "\"%.64s\" is no field of an architecture file", field);
+    }
+    return RS_OK;
+}
+
 rs_status rs_predict_grid_check(const rs_predict_run *run, const char *text, rs_error *err)
 {
     rs_grid grid;
@@ -259,7 +286,8 @@ rs_status rs_predict_grid_check(const rs_predict_run *run, const char *text, rs_
         return rs_fail(err, RS_E_UNSUPPORTED, "grid", "give an architecture file or --preset NAME",
                        "%s", rs_predict_fixed_because(run));
     RS_TRY(rs_grid_parse(&grid, text, err));
-    rs_status status = with_work(NULL, run, &grid, check_cost, err);
+    rs_status status = check_fields(&grid, err);
+    if (status == RS_OK) status = with_work(NULL, run, &grid, check_cost, err);
     rs_grid_free(&grid);
     return status;
 }

@@ -1,6 +1,7 @@
 /* mean_field.c: forward, one branch of equally correlated tokens (docs/theory/mean_field.md, 4). */
 #include "predict/mean_field.h"
 
+#include "predict/argmax_law.h"
 #include "predict/ln.h"
 
 /* ---- pairs ---- */
@@ -54,19 +55,25 @@ bool rs_field_condensed(double second, double n)
     return second > 0.5 + 0.5 / n;
 }
 
-/* What stands between two rows that is not one row's, by the annealed form at ĉ: second − cross and
- * cross − 1/n + (second − cross)/n. */
+/* What stands between two rows that is not one row's, by the annealed form at ĉ, of condensed attention by
+ * the law of the largest logit: second − cross and cross − 1/n + (second − cross)/n. */
 static void set_annealed(rs_field_attention *out, double n, double ln_apart)
 {
     /* beyond 745 the annealed moment is 1 in its digits, below 1e-12 ĉ is c */
     double equal = fmin(out->moments.equal, 745), rho = 1 - exp(ln_apart);
     double ln_equal = equal < 1e-12 ? out->ln_variance : log(equal);
-    out->cross = rs_softmax_annealed(n, rho * equal);
-    out->ln_kept = rs_softmax_annealed_ln_gap(n, equal, rs_ln_times(ln_equal, ln_apart));
+    double other = rho * equal, ln_lost = rs_ln_times(ln_equal, ln_apart);
     double ln_moved = rs_ln_times(ln_equal, log(fabs(rho)));
-    if (rho >= 0)
+    if (out->condensed) {
+        const rs_argmax_law law = rs_argmax_law_of(n);
+        other = rs_argmax_moved(&ln_lost, &law, equal, ln_apart);
+        ln_moved = log(fabs(other));
+    }
+    out->cross = rs_softmax_annealed(n, other);
+    out->ln_kept = rs_softmax_annealed_ln_gap(n, equal, ln_lost);
+    if (other >= 0)
         out->ln_spread =
-            rs_ln_add(rs_softmax_annealed_ln_gap(n, rho * equal, ln_moved), out->ln_kept - log(n));
+            rs_ln_add(rs_softmax_annealed_ln_gap(n, other, ln_moved), out->ln_kept - log(n));
     else
         out->ln_spread =
             rs_ln_less(out->ln_kept - log(n), rs_softmax_annealed_ln_gap(n, 0, ln_moved));

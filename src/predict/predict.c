@@ -8,8 +8,10 @@
 #include "predict/remedies.h"
 #include "predict/shapes.h"
 
+#include "base/budget.h"
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +61,14 @@ static rs_status add_answers(rs_result *result, const rs_predict_run *run, rs_er
 
 /* ---- the verdict ---- */
 
+/* Where correlations of theory are rough from some layer on, and nothing was drawn beside them. */
+static const char *rough_of(const rs_predict_run *run)
+{
+    if (!run->trials && run->forecast.rows[run->forecast.n_layers].rough)
+        return ", by a rough theory of condensed attention";
+    return "";
+}
+
 static rs_status set_verdict(rs_result *result, const rs_predict_run *run, rs_error *err)
 {
     static const char *const says[RS_PREDICT_COUNT] = {
@@ -69,19 +79,27 @@ static rs_status set_verdict(rs_result *result, const rs_predict_run *run, rs_er
         [RS_PREDICT_DOUBLY_EXPONENTIAL] = "its tokens collapse doubly exponentially with depth",
         [RS_PREDICT_EXPLOSION] = "its states or gradients explode or vanish",
     };
-    const rs_predict_found *found = &run->forecast.found;
+    bool drawn = rs_predict_by_trials(run);
+    const rs_forecast *f = drawn ? &run->measured : &run->forecast;
+    const rs_predict_found *found = &f->found;
     const char *code = rs_predict_verdict_code(found->verdict);
-    char answer[300], next[200];
+    char answer[400], next[200];
     bool bad = found->verdict > RS_PREDICT_SLOW;
-    snprintf(answer, sizeof answer, "%.80s at its start: %s%s.", run->design->name,
-             found->equal_from_start ? "its tokens are equal from the start; " : "",
-             says[found->verdict]);
+    int used = snprintf(answer, sizeof answer, "%.80s at its start: %s%s", run->design->name,
+                        found->equal_from_start ? "its tokens are equal from the start; " : "",
+                        says[found->verdict]);
+    if (drawn)
+        snprintf(answer + used, sizeof answer - (size_t)used,
+                 ", as %d networks that were drawn say; theory does not.",
+                 (int)run->trials->trials);
+    else
+        snprintf(answer + used, sizeof answer - (size_t)used, "%s.", rough_of(run));
     snprintf(next, sizeof next, "--table forward,backward shows every layer%s",
              bad ? "" : "; --explain prints the architecture");
     const rs_verdict verdict = {.answer = answer,
                                 .code = code,
                                 .severity = (int)found->severity,
-                                .value = run->forecast.rows[run->forecast.n_layers].rho,
+                                .value = f->rows[f->n_layers].rho,
                                 .threshold = NAN,
                                 .next = next};
     return rs_result_set_verdict(result, &verdict, err);
@@ -296,9 +314,27 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *s
 
 /* ---- the first theory ---- */
 
+/* What no machine finishes, or has the memory for, is refused before it begins. */
+static rs_status check_need(const rs_predict_run *run, rs_error *err)
+{
+    const rs_theory_need need = rs_theory_need_of(rs_theory_model_network(run->design->theory));
+    rs_budget budget = {0};
+    rs_budget_add(&budget, "Gram matrices of theory", need.bytes);
+    RS_TRY(rs_budget_check(&budget, run->context->memory, "theory",
+                           "take fewer tokens (--seq-len) or layers", err));
+    if (need.operations > RS_PREDICT_MOST_THEORY)
+        return rs_fail(err, RS_E_BAD_OPTION, "theory", "fewer tokens (--seq-len) or layers",
+                       "theory of %" PRId64 " tokens in %d layers would take %.1e operations; at "
+                       "most %.0e are run",
+                       run->design->input.n, (int)run->design->network->n_layers, need.operations,
+                       RS_PREDICT_MOST_THEORY);
+    return RS_OK;
+}
+
 static rs_status run_theory(rs_predict_run *run, rs_error *err)
 {
     size_t n = (size_t)run->design->network->n_layers + 1;
+    RS_TRY(check_need(run, err));
     run->theory = rs_malloc(n, sizeof *run->theory);
     if (!run->theory) return rs_fail_memory(err, "theory", n * sizeof *run->theory);
     return rs_forecast_theory(&run->forecast, run->theory, run->design, &run->settings, err);

@@ -10,23 +10,9 @@
 
 #define SAY(a, ...) snprintf((a)->answer, sizeof(a)->answer, __VA_ARGS__)
 
-/* "× 71", "× 10^12.3", "× 0.02": 10^decades as people read it. */
-static const char *times(char out[32], double decades)
+const char *rs_predict_power(char out[32], double decades)
 {
-    if (isnan(decades))
-        snprintf(out, 32, "not known");
-    else if (decades == -INFINITY)
-        snprintf(out, 32, "× 0");
-    else if (fabs(decades) < 4)
-        snprintf(out, 32, "× %.3g", pow(10, decades));
-    else
-        snprintf(out, 32, "× 10^%.1f", decades);
-    return out;
-}
-
-/* 10^decades by itself. */
-static const char *power(char out[32], double decades)
-{
+    const double most = 1e15; /* whose digits say something */
     if (isnan(decades))
         snprintf(out, 32, "not known");
     else if (decades == -INFINITY)
@@ -34,7 +20,24 @@ static const char *power(char out[32], double decades)
     else if (fabs(decades) < 4)
         snprintf(out, 32, "%.2g", pow(10, decades));
     else
-        snprintf(out, 32, "10^%.1f", decades);
+        snprintf(out, 32, fabs(decades) < most ? "10^%.1f" : "10^(%.2g)", decades);
+    return out;
+}
+
+static const char *power(char out[32], double decades)
+{
+    return rs_predict_power(out, decades);
+}
+
+/* "× 71", "× 10^12.3", "× 0.02": 10^decades as people read it. */
+static const char *times(char out[40], double decades)
+{
+    char number[32];
+    if (fabs(decades) < 4)
+        snprintf(number, sizeof number, "%.3g", pow(10, decades));
+    else
+        power(number, decades);
+    snprintf(out, 40, "%s%s", isnan(decades) ? "" : "× ", number);
     return out;
 }
 
@@ -49,13 +52,20 @@ static bool is_silent(rs_predict_answer *a, const rs_predict_run *run, double ne
     return true;
 }
 
+bool rs_predict_by_trials(const rs_predict_run *run)
+{
+    return run->trials && run->forecast.found.verdict == RS_PREDICT_UNKNOWN &&
+           run->measured.found.verdict != RS_PREDICT_UNKNOWN;
+}
+
 /* ---- 1 ---- */
 
 static void say_apart(rs_predict_answer *a, const rs_predict_run *run)
 {
-    const rs_forecast *f = &run->forecast;
+    bool drawn = rs_predict_by_trials(run);
+    const rs_forecast *f = drawn ? &run->measured : &run->forecast;
     const rs_forecast_row *last = &f->rows[f->n_layers];
-    char apart[32], reached[64] = "ρ = 0.9 is not reached";
+    char apart[32], reached[64] = "ρ = 0.9 is not reached", who[32] = "";
     int32_t most = rs_forecast_depth_to(f, 0.9), all = rs_forecast_depth_to(f, 0.99);
     a->value = last->rho;
     if (is_silent(a, run, last->apart)) return;
@@ -65,8 +75,9 @@ static void say_apart(rs_predict_answer *a, const rs_predict_run *run)
         snprintf(reached, sizeof reached, "ρ = 0.9 at layer %d", (int)most);
     double first =
         fabs(f->rows[0].rho) < 1e-12 ? 0 : f->rows[0].rho; /* rounding of a Gram matrix */
-    SAY(a, "%s: ρ %.3g → %.3g, 1 − ρ = %s; %s", rs_predict_verdict_code(f->found.verdict), first,
-        last->rho, power(apart, last->apart), reached);
+    if (drawn) snprintf(who, sizeof who, "%d drawn: ", (int)run->trials->trials);
+    SAY(a, "%s%s: ρ %.3g → %.3g, 1 − ρ = %s; %s", who, rs_predict_verdict_code(f->found.verdict),
+        first, last->rho, power(apart, last->apart), reached);
 }
 
 /* ---- 2 ---- */
@@ -86,7 +97,7 @@ static int32_t overflows(const rs_predict_run *run, double log10_most)
 static void say_size(rs_predict_answer *a, const rs_predict_run *run)
 {
     const rs_forecast *f = &run->forecast;
-    char there[32], back[32], limit[64] = "nothing overflows";
+    char there[40], back[40], limit[64] = "nothing overflows";
     int32_t half = overflows(run, 4.816), single = overflows(run, 38.53);
     a->value = rs_forecast_growth(f);
     if (is_silent(a, run, a->value)) return;
@@ -102,42 +113,97 @@ static void say_size(rs_predict_answer *a, const rs_predict_run *run)
 /* ---- 3 ---- */
 
 /* What balances gQ and gV, or comes nearest to it: a temperature, or what those of the layers are times. */
-static void say_balance(char out[64], const rs_predict_run *run, double least)
+static void say_balance(char out[80], const rs_predict_run *run, double least)
 {
     char nearest[32];
     double one;
     bool alike = rs_predict_one_temperature(&one, rs_predict_changing(run));
     const char *what = alike ? "temperature" : "temperatures ×";
     double value = alike ? one * run->temper : run->temper;
-    if (fabs(run->balance) < 0.1)
-        snprintf(out, 64, "%s %.2g balance%s", what, value, alike ? "s" : "");
+    const rs_predict_run *changing = rs_predict_changing(run);
+    if (rs_predict_too_many(changing, RS_PREDICT_BALANCE_STEPS) && fabs(run->balance) >= 0.1)
+        snprintf(out, 80, "temperatures left out: theory would take too long");
+    else if (fabs(run->balance) < 0.1)
+        snprintf(out, 80, "%s %.2g balance%s", what, value, alike ? "s" : "");
     else if (least == -INFINITY)
-        snprintf(out, 64, "queries do not learn there");
+        snprintf(out, 80, "queries do not learn there");
     else if (isfinite(run->balance) && !rs_predict_can_change(rs_predict_changing(run)))
-        snprintf(out, 64, "%.20s on average; no other temperature is tried",
+        snprintf(out, 80, "%.20s on average; no other temperature is tried",
                  power(nearest, run->balance));
     else if (isfinite(run->balance))
-        snprintf(out, 64, "none balances: %s%.2g gives %.20s", alike ? "" : "× ", value,
+        snprintf(out, 80, "none balances: %s%.2g gives %.20s", alike ? "" : "× ", value,
                  power(nearest, run->balance));
     else
-        snprintf(out, 64, "no temperature balances them");
+        snprintf(out, 80, "no temperature balances them");
+}
+
+/* What has no gradient whatever is drawn: logits are products of queries and keys, so that where one of the
+ * maps is 0 the other one has none. */
+static void say_still(char out[96], const rs_predict_run *run)
+{
+    const rs_theory_network *net = rs_theory_model_network(run->design->theory);
+    int32_t all = 0, queries = 0, keys = 0;
+    for (int32_t l = 0; l < net->n_layers; l++) {
+        for (int32_t b = 0; b < net->layers[l].n_branches; b++) {
+            const rs_theory_branch *branch = &net->layers[l].branches[b];
+            if (!branch->attends) continue;
+            all++;
+            queries += branch->attention.queries == 0;
+            keys += branch->attention.keys == 0;
+        }
+    }
+    int32_t both = queries < keys ? queries : keys, most = queries < keys ? keys : queries;
+    const char *what = both ? "queries and keys" : queries ? "keys" : "queries";
+    const char *why = both ? "W_Q = W_K = 0" : queries ? "W_Q = 0" : "W_K = 0";
+    out[0] = '\0';
+    if (most == 0) return;
+    snprintf(out, 96, "%s get no gradient at the start (%s)%s", what, why,
+             most < all ? " in some layers" : "");
+}
+
+/* Where values are the tokens themselves. */
+static bool lacks_values(const rs_predict_run *run)
+{
+    const rs_theory_network *net = rs_theory_model_network(run->design->theory);
+    for (int32_t l = 0; l < net->n_layers; l++)
+        for (int32_t b = 0; b < net->layers[l].n_branches; b++)
+            if (net->layers[l].branches[b].attention.no_values) return true;
+    return false;
+}
+
+/* gQ by itself: no map of values is trained that it could be compared with. */
+static void say_alone(rs_predict_answer *a, const rs_predict_run *run, const char *still)
+{
+    const rs_forecast *f = &run->forecast;
+    char first[32], last[32];
+    SAY(a, "no W_V is trained, so there is no gQ/gV; gQ %s … %s%s%s",
+        power(first, f->rows[0].query), power(last, f->rows[f->n_layers - 1].query),
+        still[0] ? "; " : "", still);
 }
 
 static void say_queries(rs_predict_answer *a, const rs_predict_run *run)
 {
     const rs_forecast *f = &run->forecast;
     int32_t worst = rs_forecast_worst(f);
-    char least[32], first[32], last[32], balance[64];
+    char least[32], first[32], last[32], balance[80], still[96];
     a->value = worst < 0 ? NAN : rs_forecast_ratio(f, worst);
+    say_still(still, run);
+    if (f->n_layers > 0 && lacks_values(run) && !isnan(f->rows[0].query)) {
+        say_alone(a, run, still);
+        return;
+    }
     if (worst < 0 && f->rows[0].value == -INFINITY) {
         SAY(a, "gV = 0: neither queries nor values have a gradient at the start");
         return;
     }
-    if (is_silent(a, run, a->value)) return;
+    if (is_silent(a, run, a->value)) {
+        if (still[0]) SAY(a, "%s; else theory does not say", still);
+        return;
+    }
     say_balance(balance, run, a->value);
-    SAY(a, "gQ/gV %s … %s, least %s in layer %d; %s", power(first, rs_forecast_ratio(f, 0)),
-        power(last, rs_forecast_ratio(f, f->n_layers - 1)), power(least, a->value), (int)worst,
-        balance);
+    SAY(a, "gQ/gV %.20s … %.20s, least %.20s in layer %d; %s",
+        power(first, rs_forecast_ratio(f, 0)), power(last, rs_forecast_ratio(f, f->n_layers - 1)),
+        power(least, a->value), (int)worst, still[0] ? still : balance);
 }
 
 /* ---- 4 ---- */
@@ -156,7 +222,10 @@ static void say_attention(rs_predict_answer *a, const rs_predict_run *run)
     if (is_silent(a, run, a->value)) return;
     char deviation[32];
     bool condensed = rs_predict_condensed(a->value, run);
-    const char *word = condensed ? "condensed" : a->value > n / 2 ? "nearly uniform" : "selective";
+    const double most_of = 0.8; /* of the keys */
+    const char *word = condensed                ? "condensed"
+                       : a->value > most_of * n ? "nearly uniform"
+                                                : "selective";
     SAY(a, "%s: at least %.3g of %.0f keys (layer %d); logits' s %s, landmark √(2 ln n) %.2g", word,
         a->value, n, (int)least, isfinite(most) ? power(deviation, log10(most)) : "beyond float64",
         rs_law_condensation(n));
@@ -243,6 +312,10 @@ static void say_remedies(rs_predict_answer *a, const rs_predict_run *run)
         SAY(a, "not known: %s", rs_predict_fixed_because(run));
         return;
     }
+    if (all->left_out) {
+        SAY(a, "left out: theory of all would take too long; --remedies NAMES runs some");
+        return;
+    }
     bool beyond = all->trials && isnan(all->now.growth);
     const rs_remedy_side by_theory = rs_remedy_side_of(&run->forecast),
                          *now = all->trials && !beyond ? &all->now : &by_theory;
@@ -298,38 +371,58 @@ static rs_status measure_drift(drift *d, const rs_predict_run *run, rs_error *er
     return RS_OK;
 }
 
+/* Adds a number that moves by more than a factor of 1.4. */
+static void add_move(char out[120], const char *name, double decades)
+{
+    const double moved = 0.15; /* decades */
+    char factor[40];
+    size_t used = strlen(out);
+    if (!(fabs(decades) > moved) || decades == INFINITY) return;
+    if (fabs(decades) < 4)
+        snprintf(factor, sizeof factor, "× %.2g", pow(10, decades));
+    else
+        times(factor, decades);
+    snprintf(out + used, 120 - used, " %s %s", name, factor);
+}
+
+static void say_drift(char out[120], const drift *d, const rs_predict_run *run)
+{
+    out[0] = '\0';
+    if (d->verdict != run->forecast.found.verdict)
+        snprintf(out, 120, " %s", rs_predict_verdict_code(d->verdict));
+    add_move(out, "1−ρ", d->apart);
+    add_move(out, "growth", d->growth);
+    add_move(out, "gQ/gV", d->ratio);
+}
+
 static rs_status say_sizes(rs_predict_answer *a, const rs_predict_run *run, rs_error *err)
 {
     static const struct {
         const char *field, *word;
     } sizes[] = {{"d_model", "2× width"}, {"seq_len", "½ length"}, {"depth", "2× depth"}};
     static const double factors[] = {2, 0.5, 2};
-    const double moved = 0.15; /* decades: a factor of 1.4 */
-    char said[160] = "";
+    const double runs = 4; /* that of twice the depth counts as two */
+    char said[180] = "", what[120];
     size_t known = 0, used = 0;
+    if (rs_predict_can_change(run) && rs_predict_too_many(run, runs)) {
+        SAY(a, "left out: theory of other sizes would take too long");
+        return RS_OK;
+    }
+    if (rs_predict_can_change(run) &&
+        is_silent(a, run, run->forecast.rows[run->forecast.n_layers].square))
+        return RS_OK;
     a->value = NAN;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 3 && used < sizeof said; i++) {
         drift d = {.field = sizes[i].field, .factor = factors[i]};
         if (i == 1 && run->design->input.n < 2) continue;
         RS_TRY(measure_drift(&d, run, err));
         if (!d.made) continue;
         known++;
-        char what[80] = "";
-        size_t n = 0;
-        if (d.verdict != run->forecast.found.verdict)
-            n += (size_t)snprintf(what + n, sizeof what - n, " %s",
-                                  rs_predict_verdict_code(d.verdict));
-        if (fabs(d.apart) > moved)
-            n += (size_t)snprintf(what + n, sizeof what - n, " 1−ρ × %.2g", pow(10, d.apart));
-        if (fabs(d.growth) > moved && fabs(d.growth) < 30)
-            n += (size_t)snprintf(what + n, sizeof what - n, " growth × %.2g", pow(10, d.growth));
-        if (fabs(d.ratio) > moved && fabs(d.ratio) < 30)
-            n += (size_t)snprintf(what + n, sizeof what - n, " gQ/gV × %.2g", pow(10, d.ratio));
+        say_drift(what, &d, run);
         if (isnan(a->value) || fabs(d.apart) > a->value) a->value = fabs(d.apart);
-        if (n)
-            used += (size_t)snprintf(said + used, used < sizeof said ? sizeof said - used : 0,
-                                     "%s%s:%s", used ? "; " : "", sizes[i].word, what);
-        if (used >= sizeof said) break;
+        if (what[0])
+            used += (size_t)snprintf(said + used, sizeof said - used, "%s%s:%s", used ? "; " : "",
+                                     sizes[i].word, what);
     }
     if (!known)
         SAY(a, "not known: %s", rs_predict_fixed_because(run));

@@ -1,4 +1,5 @@
 /* predict_change.c: one architecture with other words, by theory. */
+#include "base/budget.h"
 #include "linalg/threads.h"
 #include "predict/predict_parts.h"
 
@@ -77,7 +78,9 @@ static void try_one(rs_predict_variant *v, const rs_predict_run *run)
 rs_status rs_predict_try_all(rs_predict_variant *variants, size_t n, const rs_predict_run *run,
                              rs_error *err)
 {
-#pragma omp parallel for num_threads(run->context->threads) schedule(dynamic)
+    const rs_theory_need need = rs_theory_need_of(rs_theory_model_network(run->design->theory));
+    int threads = rs_budget_threads(need.bytes, run->context->memory, run->context->threads);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (size_t i = 0; i < n; i++)
         try_one(&variants[i], run);
     for (size_t i = 0; i < n; i++) {
@@ -114,6 +117,12 @@ rs_status rs_predict_changed(rs_forecast *out, bool *made, const rs_predict_run 
     *made = false;
     if (!rs_predict_can_change(run)) return RS_OK;
     return ask(out, made, run, rs_predict_edit(run, fields, n, err), err);
+}
+
+bool rs_predict_too_many(const rs_predict_run *run, double runs)
+{
+    const rs_theory_need need = rs_theory_need_of(rs_theory_model_network(run->design->theory));
+    return runs * need.operations > RS_PREDICT_MOST_CHANGES;
 }
 
 /* ---- temperatures ---- */
@@ -182,12 +191,13 @@ static rs_status ratio_at(double *out, const rs_predict_run *run, double factor,
  * 0 is told. */
 rs_status rs_predict_balance(rs_predict_run *run, rs_error *err)
 {
-    enum { STEPS = 6 };
+    enum { STEPS = RS_PREDICT_BALANCE_STEPS };
     const double near = 0.02, farthest = 2; /* decades, of the ratio and of the temperature */
     int32_t known;
     double value = mean_ratio(&run->forecast, &known), slope = -2, at = 0, edge = NAN;
     run->temper = 1;
     run->balance = value;
+    if (rs_predict_too_many(run, STEPS)) return RS_OK;
     for (int i = 0; i < STEPS && isfinite(value) && fabs(value) > near; i++) {
         double next = at - value / slope, then;
         next = fmin(fmax(next, -farthest), farthest);

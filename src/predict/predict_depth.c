@@ -11,13 +11,14 @@ enum { LAYERS = 16384, MASKED_LAYERS = 144, DEEPEST = 4096 };
 static int64_t budget_of(const rs_predict_run *run)
 {
     rs_formula formula = run->theory[0].backward;
-    bool masked = formula == RS_FORMULA_GRAM_BACKWARD;
-    for (int32_t l = 0; l <= run->forecast.n_layers; l++)
-        masked |= run->theory[l].forward == RS_FORMULA_GRAM ||
-                  run->theory[l].forward == RS_FORMULA_GRAM_TURNED;
+    bool masked = formula == RS_FORMULA_GRAM_BACKWARD, turned = false;
+    for (int32_t l = 0; l <= run->forecast.n_layers; l++) {
+        turned |= run->theory[l].forward == RS_FORMULA_GRAM_TURNED;
+        masked |= run->theory[l].forward == RS_FORMULA_GRAM || turned;
+    }
     if (!masked) return LAYERS;
-    double n = (double)run->design->input.n / 128;
-    return (int64_t)fmin(LAYERS, MASKED_LAYERS / fmax(n * n, 1e-3));
+    double n = (double)run->design->input.n / 128, work = n * n * (turned ? n : 1);
+    return (int64_t)fmin(LAYERS, MASKED_LAYERS / fmax(work, 1e-3));
 }
 
 static rs_status verdict_at(rs_predict_verdict *out, const rs_predict_run *run, int64_t depth,

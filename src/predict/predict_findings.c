@@ -15,12 +15,12 @@ static rs_status find_swamped(rs_result *result, const rs_predict_run *run, rs_e
 {
     double decades = rs_predict_embedding_ratio(run),
            most = run->options->thresholds.embedding_ratio;
-    char message[160];
+    char message[160], factor[32];
     if (!(decades > log10(most))) return RS_OK;
     snprintf(message, sizeof message,
-             "The first block multiplies ‖X‖² by 10^%.2g: what entered is "
+             "The first block multiplies ‖X‖² by %s: what entered is "
              "hardly left in the states behind it.",
-             decades);
+             rs_predict_power(factor, decades));
     rs_finding finding = rs_finding_of(RS_INFO, "embedding_swamped");
     finding.layer = 0;
     finding.value = pow(10, decades);
@@ -60,24 +60,41 @@ static rs_status find_condensed(rs_result *result, const rs_predict_run *run, rs
     return RS_OK;
 }
 
+/* What makes it so small in this layer, where that is no matter of depth. */
+static const char *vanishing_hint(const rs_predict_run *run, int32_t l)
+{
+    const rs_theory_layer *layer = &rs_theory_model_network(run->design->theory)->layers[l];
+    if (run->design->input.n == 1)
+        return "one token sees itself alone: whatever queries and keys are, attention is the same";
+    if (run->forecast.rows[l].apart == -INFINITY)
+        return "its tokens are equal: whatever queries and keys are, attention gives the same; let "
+               "tokens differ (\"input\": {\"rho\": 0})";
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        const rs_theory_branch *branch = &layer->branches[b];
+        if (branch->is_mlp || branch->refused) continue;
+        if (branch->attention.keys == 0) return "W_K = 0 gives queries no gradient until keys move";
+        if (branch->attention.softmax == 0)
+            return "the softmax has no share in this attention until training gives it one";
+    }
+    return "branches times 1/sqrt(L); the answer on queries says whether a temperature helps";
+}
+
 static rs_status find_vanishing(rs_result *result, const rs_predict_run *run, rs_error *err)
 {
     const rs_forecast *f = &run->forecast;
-    char message[160];
+    char message[160], part[32];
     for (int32_t l = 0; l < f->n_layers; l++) {
         double ratio = rs_forecast_ratio(f, l);
         if (!(ratio < -6)) continue;
-        char part[32] = "exactly none";
-        if (isfinite(ratio)) snprintf(part, sizeof part, "10^%.1f", ratio);
         snprintf(message, sizeof message,
-                 "Queries of layer %d have %s of the values' squared gradient.", (int)l, part);
+                 "Queries of layer %d have %s of the values' squared gradient.", (int)l,
+                 isfinite(ratio) ? rs_predict_power(part, ratio) : "exactly none");
         rs_finding finding = rs_finding_of(RS_WARN, "vanishing_qk_gradient");
         finding.layer = l;
         finding.value = pow(10, ratio);
         finding.threshold = 1e-6;
         finding.message = message;
-        finding.hint =
-            "branches times 1/sqrt(L); the answer on queries says whether a temperature helps";
+        finding.hint = vanishing_hint(run, l);
         finding.table = "backward";
         RS_TRY(rs_result_add_finding(result, &finding, err));
     }

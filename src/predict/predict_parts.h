@@ -52,6 +52,11 @@ rs_predict_gap rs_predict_widest_gap(const rs_predict_run *run);
 rs_status rs_predict_note(const char **note, const rs_predict_run *run, int32_t layer,
                           rs_arena *arena, rs_error *err);
 
+/* predict_answers.c: 10^decades as people read it, "0.02", "10^12.3". */
+const char *rs_predict_power(char out[32], double decades);
+/* Theory has no verdict, and networks that were drawn have one. */
+bool rs_predict_by_trials(const rs_predict_run *run);
+
 /* predict_answers.c: the eight answers of the first screen. */
 typedef struct rs_predict_answer {
     int64_t number;
@@ -72,6 +77,13 @@ typedef struct rs_predict_reach {
     const char *why; /* deepest is 0: the reason */
 } rs_predict_reach;
 rs_status rs_predict_reach_of(rs_predict_reach *out, const rs_predict_run *run, rs_error *err);
+
+/* Operations that theory may take (rs_theory_need): of the architecture; of all runs that one question
+ * about changes of it asks for, which otherwise is left out with a word. */
+#define RS_PREDICT_MOST_THEORY 1e13
+#define RS_PREDICT_MOST_CHANGES 3e11
+/* predict_change.c: whether so many runs of such an architecture are left out. */
+bool rs_predict_too_many(const rs_predict_run *run, double runs);
 
 /* predict_change.c: the same architecture with other words, by theory. */
 typedef struct rs_predict_field {
@@ -118,7 +130,8 @@ bool rs_predict_one_temperature(double *out, const rs_predict_run *run);
 /* Writes every layer's temperature times a factor into an architecture file: a number where they are
  * one, else a list. RS_E_NO_MEMORY. */
 rs_status rs_predict_temper(json_t *json, const rs_predict_run *run, double factor, rs_error *err);
-/* Sets the run's temper and balance. */
+/* Sets the run's temper and balance; where so many runs are left out, it is the balance as it is. */
+enum { RS_PREDICT_BALANCE_STEPS = 6 };
 rs_status rs_predict_balance(rs_predict_run *run, rs_error *err);
 
 /* predict_findings.c: whether so few effective keys are condensed attention: E ΣA² is more than the

@@ -20,6 +20,8 @@ typedef struct pair {
 enum { PAIRS = 5 };
 
 static const char of_width[] = "infinite width: E[p/q] is taken for E p/E q, wrong by O(1/d)";
+static const char of_condensed[] =
+    "condensed attention: what two rows have in common is rough (docs/theory/mean_field.md, 2)";
 static const char of_sizes[] = "no correlation between a token's size and what is added to it";
 static const char of_values[] = "derivatives and states are independent";
 static const char of_states[] =
@@ -52,7 +54,7 @@ static void pairs_of(pair out[PAIRS], const rs_predict_run *run, int32_t l)
     bool bare = lacks_skips(run), near = bare || measured->apart < -1;
     double width = (double)drawn->network->d_model;
     out[0] = (pair){"rho",
-                    of_width,
+                    theory->rough ? of_condensed : of_width,
                     theory->rho,
                     measured->rho,
                     row->rho_ruled_by_few ? NAN : row->rho_se,

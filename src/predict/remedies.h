@@ -70,6 +70,7 @@ typedef struct rs_remedied {
 typedef struct rs_remedies {
     rs_remedied *list; /* [n] those that were drawn first, the best first of each */
     size_t n, n_measured;
+    bool left_out; /* nobody named any, and theory of all would take too long */
     /* of trials: how many, how wide their networks, and the architecture as it is; 0: there are none */
     int32_t trials;
     int64_t width;

@@ -165,6 +165,11 @@ bool rs_remedy_helps(const rs_remedied *r, const rs_predict_run *run)
 {
     const rs_remedy_side now = rs_remedy_before(r, run), then = rs_remedy_then(r);
     if (!is_known(&then) || r->score <= score(&now, false)) return false;
+    /* who explodes is not helped, nor is who loses 1 − ρ for a gQ/gV that nothing is compared with */
+    bool known = isfinite(now.ratio), apart = then.apart > now.apart;
+    bool verdict = then.found.verdict < now.found.verdict;
+    if (then.found.verdict == RS_PREDICT_EXPLOSION) return false;
+    if (!known && !apart && !verdict && is_known(&now)) return false;
     return !r->measured || r->beyond || moves_at_all(r);
 }
 
@@ -349,33 +354,51 @@ static rs_status list_all(rs_remedies *out, rs_predict_variant *variants, const 
 }
 
 /* Those that make no architecture are told where they were named. */
-static rs_status take_all(rs_remedies *out, rs_predict_variant *variants, const rs_predict_run *run,
-                          const char *names, rs_error *err)
+static void take_all(rs_remedies *out, const rs_predict_run *run, const char *names)
 {
     const rs_remedy_side now = rs_remedy_side_of(&run->forecast);
     bool chosen = names && strcmp(names, "all") != 0;
     size_t kept = 0;
     for (size_t i = 0; i < out->n; i++) {
         rs_remedied *r = &out->list[i];
-        /* asked: its file was taken over */
-        if (r->note[0] == '\0') RS_TRY(take_theory(r, &variants[i], run, err));
         if (r->made) judge(r, &now, &r->theory);
         if (r->made || chosen) out->list[kept++] = *r;
     }
     out->n = kept;
     qsort(out->list, out->n, sizeof *out->list, by_score);
-    return RS_OK;
 }
 
-/* Fills the list by theory, all at once. */
+/* By theory, so many at once as memory holds the descriptions of: those of deep ones are large. */
+static rs_status ask_some(rs_remedies *out, rs_predict_variant *variants, const rs_predict_run *run,
+                          rs_error *err)
+{
+    enum { DEEP = 4096 };
+    size_t threads = (size_t)run->context->threads;
+    size_t at_once = run->design->network->n_layers < DEEP ? out->n : threads;
+    rs_status status = RS_OK;
+    for (size_t first = 0; first < out->n && status == RS_OK; first += at_once) {
+        size_t last = first + at_once < out->n ? first + at_once : out->n;
+        status = rs_predict_try_all(variants + first, last - first, run, err);
+        for (size_t i = first; i < last && status == RS_OK; i++) {
+            rs_remedied *r = &out->list[i];
+            /* asked: its file was taken over */
+            if (r->note[0] == '\0') status = take_theory(r, &variants[i], run, err);
+            rs_predict_variant_close(&variants[i]);
+            variants[i] = (rs_predict_variant){0};
+        }
+    }
+    return status;
+}
+
+/* Fills the list by theory. */
 static rs_status ask_all(rs_remedies *out, size_t most, const rs_predict_run *run,
                          const char *names, rs_error *err)
 {
     rs_predict_variant *variants = rs_calloc(most, sizeof *variants);
     if (!variants) return rs_fail_memory(err, "remedies", most * sizeof *variants);
     rs_status status = list_all(out, variants, run, names, err);
-    if (status == RS_OK) status = rs_predict_try_all(variants, out->n, run, err);
-    if (status == RS_OK) status = take_all(out, variants, run, names, err);
+    if (status == RS_OK) status = ask_some(out, variants, run, err);
+    if (status == RS_OK) take_all(out, run, names);
     for (size_t i = 0; i < most; i++)
         rs_predict_variant_close(&variants[i]);
     rs_free(variants);
@@ -422,6 +445,8 @@ rs_status rs_remedies_run(rs_remedies *out, const rs_predict_run *run, const cha
     if (!rs_predict_can_change(run)) return RS_OK;
     while (rs_remedy_at(most))
         most++;
+    out->left_out = !names && rs_predict_too_many(run, (double)most);
+    if (out->left_out) return RS_OK;
     out->list = rs_malloc(most, sizeof *out->list);
     if (!out->list) return rs_fail_memory(err, "remedies", most * sizeof *out->list);
     RS_TRY(ask_all(out, most, run, names, err));

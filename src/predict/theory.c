@@ -84,7 +84,8 @@ static const rs_theory_row empty_row = {NAN,
                                         RS_FORMULA_NONE,
                                         RS_FORMULA_NONE,
                                         RS_FORMULA_NONE,
-                                        NULL};
+                                        NULL,
+                                        false};
 
 double rs_theory_ratio(const rs_theory_row *row)
 {
@@ -102,6 +103,21 @@ static bool needs_gram(const rs_theory_network *net)
         }
     }
     return false;
+}
+
+/* Measured: an unmasked layer takes 30 µs whatever its size, one with a mask 65 ns for each pair of tokens,
+ * a rotary one 10 ns for each three. A layer with a mask keeps two Gram matrices and a triangle. */
+rs_theory_need rs_theory_need_of(const rs_theory_network *net)
+{
+    double n = (double)net->n, layers = net->n_layers, real = sizeof(double);
+    bool turned = false;
+    if (net->n <= 1 || !needs_gram(net))
+        return (rs_theory_need){3e5 * layers, layers * (double)rs_theory_pairs_bytes()};
+    for (int32_t l = 0; l < net->n_layers; l++)
+        for (int32_t b = 0; b < net->layers[l].n_branches; b++)
+            turned |= net->layers[l].branches[b].attention.pairs > 0;
+    double each = turned ? 100 * n * n * n : 650 * n * n;
+    return (rs_theory_need){each * layers, n * n * real * (17 + 2.5 * layers)};
 }
 
 rs_status rs_theory_run(rs_theory_row *rows, const rs_theory_network *network,

@@ -24,8 +24,8 @@ typedef struct rs_theory_attention {
     double queries, keys, values;
     double output; /* W_O's; heads where it is merged into W_V: so many products are added */
     bool merged;
-    bool fixed; /* nothing drawn stands behind the matrix: neither W_V nor W_O */
-    double logit;                      /* scale² head_dim / temperature² */
+    bool no_values, no_output; /* W_V, W_O are absent: nothing is trained, and has no gradient */
+    double logit;              /* scale² head_dim / temperature² */
     double identity, softmax, uniform; /* the matrix is identity I + softmax P − uniform C */
     bool causal;
     int64_t window;            /* 0: none */
@@ -45,6 +45,7 @@ typedef struct rs_theory_branch {
     rs_theory_norm before, inside, after;
     double skip, scale;
     bool is_mlp;
+    bool attends; /* of an attention with W_Q and W_K, which are read even where it is refused */
     rs_theory_attention attention;
     rs_theory_mlp mlp;
 } rs_theory_branch;
@@ -82,6 +83,12 @@ typedef struct rs_theory_settings {
     rs_theory_kept *kept; /* of one run at a time; NULL: nothing is kept */
 } rs_theory_settings;
 
+/* What one run takes. Operations are those that trials are counted in: some 10¹⁰ a second on one core. */
+typedef struct rs_theory_need {
+    double operations, bytes;
+} rs_theory_need;
+rs_theory_need rs_theory_need_of(const rs_theory_network *network);
+
 /* The tokens in front of layer l (l = n_layers: the last states, before the final norm), and that
  * layer's attention. NaN where there is no number. */
 typedef struct rs_theory_row {
@@ -96,6 +103,7 @@ typedef struct rs_theory_row {
     rs_formula forward, backward;
     rs_formula query; /* of ln_query and ln_key, which may be missing where ln_value is not */
     const char *note; /* why numbers are missing, or what to doubt; NULL: nothing */
+    bool rough;       /* condensed attention of this layer makes correlations behind it rough */
 } rs_theory_row;
 
 /* rows: [n_layers + 1]. Refusals are rows' notes; RS_E_BAD_OPTION names sizes, variances and

@@ -108,6 +108,7 @@ static rs_status run_attention(run *r, step *s, rs_theory_row *row, const rs_the
     r->turned = r->turned || op->pairs > 0;
     row->logit_deviation = seen.deviation;
     row->keys = 1 / seen.second;
+    row->rough = s->condensed;
     if (s->condensed) row->note = RS_THEORY_ROUGH;
     return RS_OK;
 }
@@ -125,7 +126,10 @@ static void grow_kappa(run *r, const rs_theory_branch *b)
     double all = ln_gaps_of(r->x);
     if (!(all > -INFINITY)) return;
     double share = fmin(exp(ln_gaps_of(r->added) + rs_ln_square(b->scale) - all), 1);
-    double growth = b->is_mlp ? 2 * share : b->attention.fixed ? 0 : share * (2 - share);
+    double growth = b->is_mlp ? 2 * share : share * (2 - share);
+    /* where neither W_V nor W_O is there to mix features */
+    bool still = b->attention.no_values && (b->attention.merged || b->attention.no_output);
+    if (!b->is_mlp && still) return;
     r->kappa = fmin(r->kappa + growth * (1 + r->kappa) / (double)r->net->d, 1);
 }
 
@@ -236,8 +240,8 @@ static rs_status attention_back(run *r, rs_theory_row *row, const step *s,
     double sums = rs_ln_add(ln_sum_with(&s->read, r->back),
                             rs_gram_led_back(r->attention, op, &s->read, r->given));
     sums = rs_ln_times(sums, *ln + width);
-    row->ln_value = rs_ln_times(sums, log(op->output));
-    if (!op->merged) row->ln_output = rs_ln_times(sums, log(op->values));
+    if (!op->no_values) row->ln_value = rs_ln_times(sums, log(op->output));
+    if (!op->merged && !op->no_output) row->ln_output = rs_ln_times(sums, log(op->values));
     logits_back(r, row, s, op, *ln + width);
     *ln = rs_ln_times(*ln, log(op->values) + log(op->output));
     return RS_OK;
@@ -253,6 +257,14 @@ static rs_status mlp_back(run *r, const step *s, const rs_theory_mlp *op, rs_err
     return RS_OK;
 }
 
+/* Of a branch of scale 0: none of its maps has any. */
+static void no_gradients(rs_theory_row *row, const rs_theory_attention *op)
+{
+    row->ln_query = row->ln_key = -INFINITY;
+    row->ln_value = op->no_values ? NAN : -INFINITY;
+    row->ln_output = op->no_output ? NAN : -INFINITY;
+}
+
 static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs_theory_branch *b,
                              rs_error *err)
 {
@@ -263,7 +275,7 @@ static rs_status branch_back(run *r, rs_theory_row *row, const step *s, const rs
         r->skipped[i] = r->given[i];
     ln = rs_ln_times(ln, rs_ln_square(b->scale));
     if (b->scale == 0) {
-        if (!b->is_mlp) row->ln_value = row->ln_output = row->ln_query = row->ln_key = -INFINITY;
+        if (!b->is_mlp) no_gradients(row, &b->attention);
         r->ln_given = rs_ln_times(r->ln_given, rs_ln_square(b->skip));
         return RS_OK;
     }
@@ -328,7 +340,7 @@ static rs_status run_back(run *r, rs_error *err)
         const rs_theory_layer *layer = &net->layers[l];
         if (is_condensed(r, l)) {
             for (int32_t k = 0; k <= l; k++)
-                r->rows[k].note = RS_THEORY_CONDENSED;
+                r->rows[k].note = r->rows[k].rough ? RS_THEORY_BOTH : RS_THEORY_CONDENSED;
             return RS_OK;
         }
         for (int32_t b = layer->n_branches - 1; b >= 0; b--)

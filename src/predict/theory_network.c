@@ -52,16 +52,19 @@ static rs_status stored_gain(void *user, double *mean_square, const rs_norm_op *
     return RS_OK;
 }
 
-const rs_theory_weights rs_theory_stored = {stored_map, stored_gain, NULL};
+const rs_theory_weights rs_theory_stored = {.map = stored_map, .gain = stored_gain};
 
 /* ---- parts ---- */
 
 /* Variance times fan_in. */
-static rs_status read_map(double *out, const reader *r, const rs_dense *dense, rs_error *err)
+static rs_status read_map(double *out, rs_theory_branch *branch, const reader *r,
+                          const rs_dense *dense, rs_error *err)
 {
     double mean_square = 0;
     *out = 1; /* of an absent map, which is the identity */
     if (dense->weight->fixed) return RS_OK;
+    if (branch->scale != 0 && r->weights->has_mean && r->weights->has_mean(r->weights->user, dense))
+        branch->refused = "a law of weights whose mean is not 0";
     RS_TRY(r->weights->map(r->weights->user, &mean_square, dense, err));
     *out = mean_square * (double)dense->in;
     return RS_OK;
@@ -121,15 +124,18 @@ static rs_status read_attention(rs_theory_branch *out, const reader *r, const rs
                                 rs_error *err)
 {
     rs_theory_attention *a = &out->attention;
-    out->refused = not_covered(op, out->skip);
-    if (out->refused) return RS_OK;
-    RS_TRY(read_map(&a->queries, r, &op->q, err));
-    RS_TRY(read_map(&a->keys, r, &op->k, err));
-    RS_TRY(read_map(&a->values, r, &op->v, err));
+    const char *reason = not_covered(op, out->skip);
+    out->attends = op->q.weight && op->k.weight;
+    if (out->attends) RS_TRY(read_map(&a->queries, out, r, &op->q, err));
+    if (out->attends) RS_TRY(read_map(&a->keys, out, r, &op->k, err));
+    if (reason) out->refused = reason;
+    if (reason) return RS_OK;
+    RS_TRY(read_map(&a->values, out, r, &op->v, err));
     a->merged = !op->o.weight;
-    a->fixed = op->v.weight->fixed && (a->merged || op->o.weight->fixed);
+    a->no_values = op->v.weight->fixed;
+    a->no_output = !a->merged && op->o.weight->fixed;
     a->output = op->heads;
-    if (!a->merged) RS_TRY(read_map(&a->output, r, &op->o, err));
+    if (!a->merged) RS_TRY(read_map(&a->output, out, r, &op->o, err));
     a->logit = op->scale * op->scale * (double)op->head_dim / (op->temperature * op->temperature);
     a->identity = op->mix_identity;
     a->softmax = op->mix_softmax;
@@ -149,9 +155,9 @@ static rs_status read_mlp(rs_theory_branch *out, const reader *r, const rs_mlp_o
         return RS_OK;
     }
     mlp->gated = op->gate.weight;
-    RS_TRY(read_map(&mlp->up, r, &op->up, err));
-    if (mlp->gated) RS_TRY(read_map(&mlp->gate, r, &op->gate, err));
-    return read_map(&mlp->down, r, &op->down, err);
+    RS_TRY(read_map(&mlp->up, out, r, &op->up, err));
+    if (mlp->gated) RS_TRY(read_map(&mlp->gate, out, r, &op->gate, err));
+    return read_map(&mlp->down, out, r, &op->down, err);
 }
 
 static rs_status read_branch(rs_theory_branch *out, const reader *r, const rs_branch *branch,
@@ -176,17 +182,37 @@ static rs_status read_branch(rs_theory_branch *out, const reader *r, const rs_br
     return RS_OK;
 }
 
+/* The weights of a layer before it: states that they made are no independent input of theirs. */
+static bool is_repeated(const rs_network *network, size_t l, int32_t most)
+{
+    if (network->layers[l].stored > most) return false; /* of those before */
+    for (size_t k = 0; k < l; k++)
+        if (network->layers[k].stored == network->layers[l].stored) return true;
+    return false;
+}
+
+static void refuse_repeated(rs_theory_layer *layer)
+{
+    for (int32_t b = 0; b < layer->n_branches; b++) {
+        rs_theory_branch *branch = &layer->branches[b];
+        if (branch->scale != 0 && !branch->refused) branch->refused = "layers that share weights";
+    }
+}
+
 static rs_status read_layers(rs_theory_model *model, const reader *r, rs_error *err)
 {
     const rs_network *network = r->network;
     size_t n = (size_t)network->n_layers;
     rs_theory_layer *layers = rs_arena_alloc(r->arena, n, sizeof *layers);
+    int32_t most = -1;
     if (!layers) return rs_fail_memory(err, "theory", n * sizeof *layers);
     for (size_t l = 0; l < n; l++) {
         const rs_layer *layer = &network->layers[l];
         layers[l].n_branches = layer->n_branches;
         for (int32_t b = 0; b < layer->n_branches; b++)
             RS_TRY(read_branch(&layers[l].branches[b], r, &layer->branches[b], err));
+        if (is_repeated(network, l, most)) refuse_repeated(&layers[l]);
+        if (layer->stored > most) most = layer->stored;
     }
     model->network.layers = layers;
     model->network.n_layers = network->n_layers;

@@ -13,6 +13,8 @@
 typedef struct rs_theory_weights {
     /* E W² over the entries of a map, which is not absent. */
     rs_status (*map)(void *user, double *mean_square, const rs_dense *dense, rs_error *err);
+    /* Whether the mean of the map's law is not 0, which theory does not cover; NULL: none has one. */
+    bool (*has_mean)(void *user, const rs_dense *dense);
     /* the mean square of a norm's gains; NULL: they are 1 */
     rs_status (*gain)(void *user, double *mean_square, const rs_norm_op *norm, rs_error *err);
     void *user;

@@ -27,6 +27,11 @@ typedef struct step {
     rs_field_mlp mlp;
 } step;
 
+size_t rs_theory_pairs_bytes(void)
+{
+    return RS_THEORY_BRANCHES * sizeof(step);
+}
+
 typedef struct run {
     const rs_theory_network *net;
     const rs_theory_settings *settings;
@@ -84,7 +89,10 @@ static void grow_kappa(run *r, const rs_theory_branch *b, rs_pair added)
 {
     if (r->x.gap == -INFINITY) return;
     double share = exp(added.gap - r->x.gap);
-    double growth = b->is_mlp ? 2 * share : b->attention.fixed ? 0 : share * (2 - share);
+    double growth = b->is_mlp ? 2 * share : share * (2 - share);
+    /* where neither W_V nor W_O is there to mix features */
+    bool still = b->attention.no_values && (b->attention.merged || b->attention.no_output);
+    if (!b->is_mlp && still) return;
     r->kappa = fmin(r->kappa + growth * (1 + r->kappa) / r->d, 1);
 }
 
@@ -112,6 +120,7 @@ static void put_attention(rs_theory_row *row, const rs_field_attention *at)
 {
     row->logit_deviation = exp(at->ln_deviation);
     row->keys = 1 / at->moments.second;
+    row->rough = at->rough;
     if (at->rough) row->note = RS_THEORY_ROUGH;
 }
 
@@ -146,12 +155,14 @@ static rs_status run_layer(run *r, int32_t l, bool *whole, rs_error *err)
 
 /* ---- back ---- */
 
-static void put_gradients(rs_theory_row *row, const rs_field_gradients *g, bool linear)
+/* A map that is absent has no gradient, not one of 0. */
+static void put_gradients(rs_theory_row *row, const rs_field_gradients *g,
+                          const rs_theory_attention *op, bool linear)
 {
     row->ln_query = g->ln_query;
     row->ln_key = g->ln_key;
-    row->ln_value = g->ln_value;
-    row->ln_output = g->ln_output;
+    row->ln_value = op->no_values ? NAN : g->ln_value;
+    row->ln_output = op->no_output ? NAN : g->ln_output;
     row->query = RS_FORMULA_BACKWARD;
     row->backward = linear ? RS_FORMULA_LINEAR_BACKWARD : RS_FORMULA_BACKWARD;
 }
@@ -164,7 +175,7 @@ static rs_pair branch_back(run *r, rs_theory_row *row, const step *s, const rs_t
     rs_field_gradients g = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, {-INFINITY, -INFINITY}};
     if (b->scale == 0) {
         /* the weights of a branch of scale 0 have no gradient, whatever it holds */
-        if (!b->is_mlp) put_gradients(row, &g, linear);
+        if (!b->is_mlp) put_gradients(row, &g, &b->attention, linear);
         return skip;
     }
     in = rs_pair_divided(in, s->inside);
@@ -172,7 +183,7 @@ static rs_pair branch_back(run *r, rs_theory_row *row, const step *s, const rs_t
         in = rs_field_mlp_back(&s->mlp, in, r->n);
     } else {
         rs_field_attention_back(&g, &s->attention, &b->attention, in, r->n, r->d);
-        put_gradients(row, &g, linear);
+        put_gradients(row, &g, &b->attention, linear);
         in = g.in;
     }
     return rs_pair_add(skip, rs_pair_divided(in, s->before));
@@ -212,7 +223,7 @@ static void run_back(run *r)
         const rs_theory_layer *layer = &net->layers[l];
         if (is_condensed(r, l)) {
             for (int32_t k = 0; k <= l; k++)
-                r->rows[k].note = RS_THEORY_CONDENSED;
+                r->rows[k].note = r->rows[k].rough ? RS_THEORY_BOTH : RS_THEORY_CONDENSED;
             return;
         }
         for (int32_t b = layer->n_branches - 1; b >= 0; b--)

@@ -4,6 +4,9 @@
 
 #include "predict/theory.h"
 
+/* What a layer without a mask is kept in. */
+size_t rs_theory_pairs_bytes(void);
+
 /* Both take a checked network and rows without numbers. */
 rs_status rs_theory_run_pairs(rs_theory_row *rows, const rs_theory_network *network,
                               const rs_theory_settings *settings, rs_error *err);
@@ -23,6 +26,9 @@ void rs_theory_maps_close(rs_theory_maps *maps);
     "(docs/theory/mean_field.md, 3)"
 #define RS_THEORY_CONDENSED                                                                        \
     "attention is condensed: there is no theory of its gradients (docs/theory/mean_field.md, 2)"
+#define RS_THEORY_BOTH                                                                             \
+    "attention is condensed: correlations behind it are rough, and there is no theory of "         \
+    "gradients (docs/theory/mean_field.md, 2)"
 #define RS_THEORY_ROUGH                                                                            \
     "attention is condensed: correlations are rough (docs/theory/mean_field.md, 2)"
 

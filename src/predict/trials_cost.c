@@ -15,7 +15,8 @@ static double branch_products(const rs_branch *branch, double n)
     double sum = 0;
     for (size_t i = 0; i < weights->n; i++) {
         const rs_dense *map = rs_weight_map(&weights->rows[i], branch);
-        if (map && map->weight) sum += (double)map->out * (double)map->in;
+        bool absent = !map || !map->weight || map->weight->fixed; /* a fixed one is the identity */
+        if (!absent) sum += (double)map->out * (double)map->in;
     }
     if (op) sum += n * op->heads * ((double)op->head_dim + (double)op->value_dim);
     return sum;

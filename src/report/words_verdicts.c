@@ -134,18 +134,20 @@ static const rs_word train[] = {
 
 /* In the order in which they are tried. */
 static const rs_word predict[] = {
-    PREDICT("unknown", "info", "theory has no number for some layer", "column theory_note says why",
+    PREDICT("unknown", "info", "theory has no number for some layer, and nothing was drawn",
+            "column theory_note says why",
             "'rankscope probe ARCH.json --random 8' measures one draw"),
     PREDICT("explosion", "critical", "states or gradients grow or shrink by decades",
             "‖X‖² or ‖∂L/∂X‖² moves by more than 3 decades over the second half of the depth "
             "(--threshold explosion_decades=X)",
             "a norm, or branches × 1/√L"),
-    PREDICT("doubly_exponential", "critical",
-            "1 − ρ falls faster in every block than in the one before: its logarithm grows by a "
-            "factor",
-            "log₁₀(1 − ρ) × 1.5 or more in each of the last two blocks, 1 − ρ < 0.1 "
-            "(doubly_factor, doubly_below)",
-            "skips"),
+    PREDICT(
+        "doubly_exponential", "critical",
+        "1 − ρ falls faster in every block than in the one before: its logarithm grows by a "
+        "factor",
+        "log₁₀(1 − ρ) × 1.5 or more in each of the last two blocks, and 1 − ρ < 0.1 behind both "
+        "(doubly_factor, doubly_below)",
+        "skips"),
     PREDICT("exponential", "warn, critical",
             "tokens collapse exponentially with depth; critical where less than 0.01 of 1 − ρ is "
             "left, or nothing enters (ρ = 1)",

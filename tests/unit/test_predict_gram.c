@@ -216,6 +216,7 @@ static void without_a_mask_both_recursions_agree(void **state)
     static const char *const places[] = {"none", "pre", "post", "sandwich"};
     static const rs_gauss_kind kinds[] = {RS_GAUSS_RELU, RS_GAUSS_GELU, RS_GAUSS_SILU,
                                           RS_GAUSS_LINEAR};
+    int whole = 0;
     for (int k = 0; k < 16; k++) {
         rs_theory_layer layer = plain_layer();
         layer.branches[0].scale = layer.branches[1].scale = 0.6;
@@ -227,17 +228,21 @@ static void without_a_mask_both_recursions_agree(void **state)
         set_same(&same, &layer, 4, 9, 1 << 20);
         same.network.rho0 = 0.2;
         same.network.ln_square0 = -0.5;
-        /* condensed attention is annealed here as there */
         OK(rs_theory_run(others, &same.network, &(rs_theory_settings){.rough = true}, &err));
         for (int l = 0; l < 4; l++)
             same.layers[l].branches[0].attention.window = 9;
         OK(rs_theory_run(rows, &same.network, &plain_settings, &err));
+        bool rough = false;
         for (int l = 0; l <= 4; l++) {
-            /* ĉ/c comes from a table here */
-            assert_near("square", rows[l].ln_square, others[l].ln_square, 0, 1e-5);
-            assert_near("apart", rows[l].ln_apart, others[l].ln_apart, 0, 1e-5);
-            assert_near("sum", rows[l].ln_sum, others[l].ln_sum, 0, 1e-5);
+            /* ĉ/c comes from a table here; condensed attention is annealed, which it is not there */
+            double most = rough ? 0.02 : 1e-5;
+            assert_near("square", rows[l].ln_square, others[l].ln_square, 0, most);
+            assert_near("apart", rows[l].ln_apart, others[l].ln_apart, 0, most);
+            assert_near("sum", rows[l].ln_sum, others[l].ln_sum, 0, most);
+            rough = rough || others[l].rough;
         }
+        if (rough) continue; /* its gradients are of other states */
+        whole++;
         is_near("keys", rows[0].keys, others[0].keys, 1e-5);
         for (int l = 0; l <= 4; l++) {
             if (isnan(others[l].ln_state)) continue;
@@ -249,6 +254,7 @@ static void without_a_mask_both_recursions_agree(void **state)
             assert_int_equal(rows[l].query, RS_FORMULA_GRAM_QUERIES);
         }
     }
+    assert_true(whole >= 4);
 }
 
 static void collapse_is_followed_below_the_doubles(void **state)
