@@ -301,9 +301,9 @@ static rs_status claim_lemma(rs_lab_report *report, const findings *f, rs_error 
 static rs_status claim_step(rs_lab_report *report, const findings *f, rs_error *err)
 {
     const rs_lab_claim claims[] = {
-        {"share of layers where PR <= (I + 2D) 1 p'R fails for an entry", 0, 0.82,
+        {"share of layers where an entry fails", 0, 0.82,
          (double)f->signed_fails / (double)f->layers, f->quick ? 0.05 : 0.03, false, false},
-        {"two tokens 1, -1, W_QK = -0.3: left side for token 2, paper: at most 0", 0, 0.2913,
+        {"tokens 1, -1, W_QK = -0.3: left side", 0, 0.2913,
          f->pair_left, 5e-5, false, false},
     };
     RS_TRY(rs_lab_statement(report, "step PR <= (I + 2D) 1 p'R of the proof, entry by entry", err));

@@ -143,7 +143,7 @@ static rs_status claim_hash(rs_lab_report *report, const char *line, double rati
                             bool wrong, rs_error *err)
 {
     char text[160];
-    snprintf(text, sizeof text, "layer from a hash, %s: left/right", line);
+    snprintf(text, sizeof text, "hashed layer, %s", line);
     const rs_lab_claim claim = {text, wrong ? 1 : NAN, expected, ratio, 1e-9, false, true};
     return rs_lab_add_claim(report, &claim, err);
 }
