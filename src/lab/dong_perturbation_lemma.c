@@ -303,8 +303,7 @@ static rs_status claim_step(rs_lab_report *report, const findings *f, rs_error *
     const rs_lab_claim claims[] = {
         {"share of layers where an entry fails", 0, 0.82,
          (double)f->signed_fails / (double)f->layers, f->quick ? 0.05 : 0.03, false, false},
-        {"tokens 1, -1, W_QK = -0.3: left side", 0, 0.2913,
-         f->pair_left, 5e-5, false, false},
+        {"tokens 1, -1, W_QK = -0.3: left side", 0, 0.2913, f->pair_left, 5e-5, false, false},
     };
     RS_TRY(rs_lab_statement(report, "step PR <= (I + 2D) 1 p'R of the proof, entry by entry", err));
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
