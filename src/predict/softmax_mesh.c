@@ -40,13 +40,14 @@ typedef struct gaussian {
         fourth[WEIGHTS_MOST];
 } gaussian;
 
-static void set_weight(gaussian *g, int k, double weight, double y, double m)
+static void set_weight(gaussian *g, int k, double weight, double y)
 {
+    double rate = y + g->base;
     g->one[k] = weight;
     g->growth[k] = weight * y;
     g->square[k] = weight * y * y;
-    g->cube[k] = weight * exp(3 * m);
-    g->fourth[k] = weight * exp(4 * m);
+    g->cube[k] = weight * rate * rate * rate;
+    g->fourth[k] = g->cube[k] * rate;
 }
 
 /* g2 g0 − g1² is e^{2u} times the same of y, which loses no digits where the mean of y is no larger
@@ -54,16 +55,20 @@ static void set_weight(gaussian *g, int k, double weight, double y, double m)
 static void put(rs_softmax_mesh *mesh, int i, const gaussian *g, const double *h,
                 const double *hidden)
 {
-    double u = mesh->first + i * mesh->step, kept = rs_dot(g->one, h, g->count);
-    double mean = rs_dot(g->growth, h, g->count), square = rs_dot(g->square, h, g->count);
-    double first = mean + g->base * kept;
+    double u = mesh->first + i * mesh->step;
+    int count = g->count; /* beyond which h is 0 */
+    while (count > 0 && h[count - 1] == 0)
+        count--;
+    double kept = rs_dot(g->one, h, count);
+    double mean = rs_dot(g->growth, h, count), square = rs_dot(g->square, h, count);
+    double first = mean + g->base * kept, rate = exp(u), twice = rate * rate;
     mesh->kept[i] = kept;
     mesh->hidden[i] = rs_dot(g->one, hidden, g->count);
-    mesh->paired[i] = exp(2 * u) * first * first;
-    mesh->spread[i] = exp(2 * u) * (square * kept - mean * mean);
-    mesh->second[i] = exp(2 * u) * (square + g->base * (2 * mean + g->base * kept));
-    mesh->third[i] = exp(3 * u) * rs_dot(g->cube, h, g->count);
-    mesh->fourth[i] = exp(4 * u) * rs_dot(g->fourth, h, g->count);
+    mesh->paired[i] = twice * first * first;
+    mesh->spread[i] = twice * (square * kept - mean * mean);
+    mesh->second[i] = twice * (square + g->base * (2 * mean + g->base * kept));
+    mesh->third[i] = twice * rate * rs_dot(g->cube, h, count);
+    mesh->fourth[i] = twice * twice * rs_dot(g->fourth, h, count);
 }
 
 static void make_by_nodes(rs_softmax_mesh *mesh, double s)
@@ -75,7 +80,7 @@ static void make_by_nodes(rs_softmax_mesh *mesh, double s)
     for (int k = 0; k < NODES; k++) {
         int from_middle = k - NODES / 2, at = from_middle < 0 ? -from_middle : from_middle;
         m[k] = from_middle < 0 ? -s * node[at] : s * node[at];
-        set_weight(&g, k, node_weight[at], expm1(m[k]), m[k]);
+        set_weight(&g, k, node_weight[at], expm1(m[k]));
     }
     for (int i = 0; i < mesh->n; i++) {
         for (int k = 0; k < NODES; k++) {
@@ -99,12 +104,12 @@ static void make_shared(rs_softmax_mesh *mesh, double s)
         total += exp(-(k * mesh->step / s) * (k * mesh->step / s) / 2);
     for (int k = -half; k <= half; k++) {
         double m = k * mesh->step, z = m / s;
-        set_weight(&g, k + half, exp(-z * z / 2) / total, exp(m), m);
+        set_weight(&g, k + half, exp(-z * z / 2) / total, exp(m));
     }
     for (int i = 0; i < mesh->n + 2 * half; i++) {
         double rate = exp(mesh->first + (i - half) * mesh->step);
         hidden[i] = -expm1(-rate);
-        h[i] = exp(-rate);
+        h[i] = rate < 80 ? exp(-rate) : 0; /* of 1e-35 and less */
     }
     for (int i = 0; i < mesh->n; i++)
         put(mesh, i, &g, h + i, hidden + i);
