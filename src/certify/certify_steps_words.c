@@ -56,8 +56,7 @@ static const char *const meanings[RS_LINES] = {
 };
 
 static const char *const in_norms[RS_STEP_NORMS] = {
-    [RS_STEP_ENTRY] = " Looked at number by number; shown is the tightest, or the one that fails "
-                      "most.",
+    [RS_STEP_ENTRY] = " Looked at number by number; shown is what is tightest, or fails most.",
     [RS_STEP_ONE] = " Looked at column by column (‖·‖₁): the largest sum of sizes of a column.",
     [RS_STEP_INF] = " Looked at row by row (‖·‖∞): the largest sum of sizes of a row.",
     [RS_STEP_BOTH] = " Both ways of looking together (‖·‖₁,∞): the root of their product.",

@@ -12,8 +12,8 @@ static const char *const texts[RS_FORMULA_COUNT] = {
         "mean field with exact softmax moments (docs/theory/mean_field.md, 4)",
     [RS_FORMULA_CONDENSED] =
         "mean field, condensed attention by a double integral (docs/theory/mean_field.md, 2)",
-    [RS_FORMULA_CONDENSED_ROUGH] = "mean field, condensed attention by the largest logits: rough "
-                                   "(docs/theory/mean_field.md, 2)",
+    [RS_FORMULA_CONDENSED_ROUGH] =
+        "mean field, condensed attention by largest logits: rough (docs/theory/mean_field.md, 2)",
     [RS_FORMULA_GRAM] = "Gram matrix of masked attention (docs/theory/mean_field.md, 6)",
     [RS_FORMULA_GRAM_TURNED] =
         "Gram matrix of masked attention with rotary positions (docs/theory/mean_field.md, 6)",
