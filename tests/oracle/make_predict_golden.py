@@ -200,10 +200,8 @@ def maps_golden():
 # ---- the recursions, in (q, p) ----
 
 
-@functools.lru_cache(maxsize=None)
-def moment(c, n, k):
-    if c == 0:
-        return n ** (1.0 - k)
+def lognormal_means(c, n, powers):
+    """Steps of u, and E e^{k(u+m)} h(u+m) of each power k on them."""
     s = math.sqrt(c)
     z = np.linspace(-9.5, 9.5, 401)
     pz = np.exp(-z * z / 2)
@@ -211,7 +209,15 @@ def moment(c, n, k):
     u = np.linspace(-math.log(n) - 9.5 * s - 22, 9.5 * s + 5, 1600)
     w = np.clip(s * z[None, :] + u[:, None], -700, 60)
     e = np.exp(-np.exp(w))
-    return float(n / math.gamma(k) * np.trapezoid(((np.exp(k * w) * e) @ pz) * (e @ pz) ** (n - 1), u))
+    return u, [(np.exp(k * w) * e) @ pz for k in powers]
+
+
+@functools.lru_cache(maxsize=None)
+def moment(c, n, k):
+    if c == 0:
+        return n ** (1.0 - k)
+    u, (g0, gk) = lognormal_means(c, n, (0, k))
+    return float(n / math.gamma(k) * np.trapezoid(gk * g0 ** (n - 1), u))
 
 
 @functools.lru_cache(maxsize=None)
@@ -219,14 +225,7 @@ def square_moment(c, n):
     """E (Σ A²)²."""
     if c == 0:
         return n**-2.0
-    s = math.sqrt(c)
-    z = np.linspace(-9.5, 9.5, 401)
-    pz = np.exp(-z * z / 2)
-    pz /= pz.sum()
-    u = np.linspace(-math.log(n) - 9.5 * s - 22, 9.5 * s + 5, 1600)
-    w = np.clip(s * z[None, :] + u[:, None], -700, 60)
-    e = np.exp(-np.exp(w))
-    g0, g2, g4 = e @ pz, (np.exp(2 * w) * e) @ pz, (np.exp(4 * w) * e) @ pz
+    u, (g0, g2, g4) = lognormal_means(c, n, (0, 2, 4))
     return float(n / 6 * np.trapezoid((g4 * g0 + (n - 1) * g2**2) * g0 ** (n - 2), u))
 
 

@@ -231,21 +231,28 @@ static void signed_step_fails(void **state)
 
 /* ---- instances ---- */
 
+/* n tokens of one feature, W_Q = q, every other weight 1. */
+static rs_steps_head one_feature(const double *x, int64_t n, const double *q)
+{
+    static const double unit[] = {1};
+    return (rs_steps_head){.x = x,
+                           .n = n,
+                           .d = 1,
+                           .q = q,
+                           .k = unit,
+                           .v = unit,
+                           .units = 1,
+                           .values = 1,
+                           .out = 1,
+                           .scale = 1};
+}
+
 /* Tokens 1 and −1 of one feature, W_QK = −0.3 (docs/perturbation.md, 3). */
 static void two_tokens(void **state)
 {
     (void)state;
-    static const double x[] = {1, -1}, q[] = {-0.3}, unit[] = {1};
-    const rs_steps_head head = {.x = x,
-                                .n = 2,
-                                .d = 1,
-                                .q = q,
-                                .k = unit,
-                                .v = unit,
-                                .units = 1,
-                                .values = 1,
-                                .out = 1,
-                                .scale = 1};
+    static const double x[] = {1, -1}, q[] = {-0.3};
+    const rs_steps_head head = one_feature(x, 2, q);
     rs_steps got = steps_of(&head);
     const rs_step_row *row = &got.rows[RS_LINE_SIGNED][RS_STEP_ENTRY];
     assert_near("left", row->left.plain, tanh(0.3), 1e-15, 0);
@@ -318,17 +325,8 @@ static void equal_tokens_and_one(void **state)
 static void beyond_exponentials(void **state)
 {
     (void)state;
-    double x[] = {1e300, -1e300, 3e299}, q[] = {1}, unit[] = {1};
-    const rs_steps_head head = {.x = x,
-                                .n = 3,
-                                .d = 1,
-                                .q = q,
-                                .k = unit,
-                                .v = unit,
-                                .units = 1,
-                                .values = 1,
-                                .out = 1,
-                                .scale = 1};
+    double x[] = {1e300, -1e300, 3e299}, q[] = {1};
+    const rs_steps_head head = one_feature(x, 3, q);
     rs_steps got = steps_of(&head);
     const rs_step_row *row = &got.rows[RS_LINE_LOGITS][RS_STEP_ONE];
     assert_true(isnan(row->left.plain) && row->left.log > 599 && row->left.log < 602);
