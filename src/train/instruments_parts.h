@@ -15,6 +15,7 @@ typedef struct rs_watched_factor {
     int64_t item; /* of the learner's list */
     double *gram; /* [inner, inner] as weights were when they were measured */
     bool fragile, usable;
+    size_t bundle; /* factors from this one on that are read together; 0: read with one before */
 } rs_watched_factor;
 
 /* A product of two of them, or (b < 0) one alone, whose partner is merged into it. */

@@ -21,7 +21,19 @@ static const double CHECK = 1e-12;
  * product with it is that of the other factor alone. */
 static const int64_t MANY = (int64_t)1 << 52;
 
+/* Factors that are read together, at most. */
+enum { BUNDLE = 64 };
+
 /* ---- opening ---- */
+
+static size_t bundle_of(const rs_instruments *i, size_t first)
+{
+    const rs_factor *factors[BUNDLE];
+    size_t n = i->n_factors - first < BUNDLE ? i->n_factors - first : BUNDLE;
+    for (size_t k = 0; k < n; k++)
+        factors[k] = &i->factors[first + k].factor;
+    return rs_factor_bundle(factors, n);
+}
 
 static rs_status place_numbers(rs_instruments *i, rs_error *err)
 {
@@ -42,6 +54,8 @@ static rs_status place_numbers(rs_instruments *i, rs_error *err)
         i->factors[f].gram = next;
         next += i->factors[f].factor.inner * i->factors[f].factor.inner;
     }
+    for (size_t f = 0; f < i->n_factors; f += i->factors[f].bundle)
+        i->factors[f].bundle = bundle_of(i, f);
     for (size_t p = 0; p < i->n_products; p++) {
         i->products[p].sigma = next;
         next += i->products[p].inner;
@@ -96,8 +110,6 @@ void rs_instruments_ranks_close(rs_instruments *i)
 
 /* ---- Grams ---- */
 
-enum { BUNDLE = 64 };
-
 /* The Grams of at most BUNDLE factors from number `first` on that are read together. */
 static rs_status fill_bundle(rs_instruments *i, size_t first, size_t n, rs_tile *tile,
                              rs_error *err)
@@ -121,29 +133,17 @@ static rs_status fill_bundle(rs_instruments *i, size_t first, size_t n, rs_tile 
     return RS_OK;
 }
 
-static size_t bundle_of(const rs_instruments *i, size_t first)
-{
-    const rs_factor *factors[BUNDLE];
-    size_t n = i->n_factors - first < BUNDLE ? i->n_factors - first : BUNDLE;
-    for (size_t k = 0; k < n; k++)
-        factors[k] = &i->factors[first + k].factor;
-    return rs_factor_bundle(factors, n);
-}
-
 rs_status rs_instruments_grams(rs_instruments *i, rs_error *err)
 {
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
-#pragma omp parallel num_threads(i->context->threads)
-#pragma omp single
-    for (size_t f = 0, n; f < i->n_factors; f += n) {
-        n = bundle_of(i, f);
-#pragma omp task firstprivate(f, n)
-        {
-            rs_error error = {0};
-            rs_status status = fill_bundle(i, f, n, &i->scratch[rs_thread_number()].tile, &error);
-            rs_keep_first(&kept, &kept_error, status, &error);
-        }
+#pragma omp parallel for schedule(dynamic) num_threads(i->context->threads)
+    for (size_t f = 0; f < i->n_factors; f++) {
+        rs_error error = {0};
+        if (i->factors[f].bundle == 0) continue;
+        rs_status status =
+            fill_bundle(i, f, i->factors[f].bundle, &i->scratch[rs_thread_number()].tile, &error);
+        rs_keep_first(&kept, &kept_error, status, &error);
     }
     if (kept != RS_OK && err) *err = kept_error;
     return kept;

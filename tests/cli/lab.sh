@@ -24,7 +24,7 @@ says err "no such option"
 expect 0 "$RANKSCOPE" lab run all --quick --fail-on critical --json result.json --html page.html --csv tables --svg pictures
 says out "differs_from_paper"
 says out "SAN: relative residual of state 2"
-says result.json "share of layers where PR"
+says result.json "share of layers where an entry fails"
 says result.json '"command":"lab"'
 says result.json '"code":"quick"'
 "$RANKSCOPE" lab list --csv list >list.txt || note_failure "the list could not be written"
