@@ -29,13 +29,17 @@ enum {
 
 /* ---- measuring ---- */
 
+bool rs_paths_take_ones(double ones, double state, const rs_context *context)
+{
+    return ones <= MOST_ONES && ones * state <= (double)rs_weight_limit(context) / 8;
+}
+
 rs_status rs_paths_prepare_lattice(rs_paths_run *run, rs_error *err)
 {
     const rs_path_plan *plan = run->plan;
     int64_t ones = plan->longest >= 1 ? plan->count[1] : 0;
     double state = (double)run->inputs->longest * (double)run->network->d_model * sizeof(double);
-    bool fits = (double)ones * state <= (double)rs_weight_limit(run->context) / 8;
-    if (ones != RS_NULL_INT && ones <= MOST_ONES && fits)
+    if (ones != RS_NULL_INT && rs_paths_take_ones((double)ones, state, run->context))
         RS_TRY(rs_path_set_add_single(run->set, plan, err));
     run->strengths = rs_calloc(run->set->total, sizeof *run->strengths);
     return run->strengths ? RS_OK : rs_fail_memory(err, "strengths of paths", run->set->total);

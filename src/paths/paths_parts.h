@@ -185,6 +185,8 @@ rs_status rs_path_measure_cosines(rs_path_sample *out, const rs_paths_run *run,
 /* Runs one sample by the published code's semantics (paths_code.c). */
 rs_status rs_paths_code_sample(rs_paths_run *run, rs_path_sample *out, const rs_batch *batch,
                                rs_error *err);
+/* Whether there is room for that many paths of one head, of `state` bytes each. */
+bool rs_paths_take_ones(double ones, double state, const rs_context *context);
 /* Puts all paths of one head into the set where there is room for their states, and makes room for
  * strengths (paths_lattice.c). */
 rs_status rs_paths_prepare_lattice(rs_paths_run *run, rs_error *err);

@@ -323,6 +323,56 @@ static void add_summary(rs_result *r, int layers, rs_error *err)
     }
 }
 
+/* Two layers of two heads: a path along the skip, one through either head of layer 1, the second a
+ * thousandth of the first, and one through a head of both. */
+static void add_edges(rs_result *r, rs_error *err)
+{
+    enum { SKIP = -1, ENTERS = -1 };
+    static const rs_column columns[] = {
+        {.name = "kind", .type = RS_COLUMN_TEXT},   {.name = "layer", .type = RS_COLUMN_INT},
+        {.name = "lane", .type = RS_COLUMN_INT},    {.name = "to_layer", .type = RS_COLUMN_INT},
+        {.name = "to_lane", .type = RS_COLUMN_INT}, {.name = "strength", .type = RS_COLUMN_REAL},
+    };
+    static const struct {
+        const char *kind;
+        int at[4];
+        double strength;
+    } rows[] = {
+        {"no head", {ENTERS, SKIP, 0, SKIP}, 1}, {"no head", {0, SKIP, 1, SKIP}, 1},
+        {"no head", {1, SKIP, 2, SKIP}, 1},      {"one head", {0, SKIP, 1, 0}, 0},
+        {"one head", {1, 0, 2, SKIP}, 0},        {"one head", {0, SKIP, 1, 1}, -3},
+        {"one head", {1, 1, 2, SKIP}, -3},       {"several heads", {ENTERS, SKIP, 0, 1}, -1},
+        {"several heads", {0, 1, 1, 0}, -1},
+    };
+    static const char *const keys[] = {"kind", "layer", "lane", "to_layer", "to_lane"};
+    const rs_edges edges = {.table = "edges",
+                            .x = {"layer", "layer"},
+                            .y = {"lane", "head"},
+                            .x2 = {"to_layer", NULL},
+                            .y2 = {"to_lane", NULL},
+                            .width = {"strength", "strength"},
+                            .colour = {"kind", NULL},
+                            .n_x = 2,
+                            .n_y = 2,
+                            .x_first = "in",
+                            .x_last = "out",
+                            .y_first = "skip",
+                            .keys = {keys, 5}};
+    rs_table *t;
+    stop_on(rs_result_add_table(r, "edges", "Edges", NULL, columns, 6, &t, err), err);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        size_t row;
+        stop_on(rs_table_add_row(t, &row, err), err);
+        stop_on(rs_table_set_text(t, row, 0, rows[k].kind, err), err);
+        for (size_t c = 0; c < 4; c++)
+            if (rows[k].at[c] >= 0) rs_table_set_int(t, row, c + 1, rows[k].at[c]);
+        rs_table_set_real(t, row, 5, rows[k].strength);
+    }
+    stop_on(rs_result_add_figure(r, "lattice", "Paths through a lattice", "Made up.",
+                                 rs_figure_edges(&edges), err),
+            err);
+}
+
 static void add_figures(rs_result *r, int layers, int heads, rs_error *err)
 {
     static const rs_figure_field measures[] = {{"effective_rank", "effective rank"},
@@ -452,6 +502,7 @@ int main(int argc, char **argv)
     add_states(r, &err);
     add_state_figure(r, &err);
     add_bounds(r, &err);
+    add_edges(r, &err);
     add_figures(r, layers, heads, &err);
     add_findings(r, layers, &err);
     stop_on(rs_result_group_findings(r, &err), &err);

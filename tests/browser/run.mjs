@@ -122,6 +122,24 @@ await check('every figure is drawn, with marks', async () => {
     equal(await page.value(`[...document.querySelectorAll('${ground} text')].filter((t) => t.textContent === '${name}').length`), 1, name);
   equal(await page.value("document.querySelectorAll('figure .problem').length"), 0);
 });
+await check('edges run from place to place of the lattice, wider the stronger', async () => {
+  const lines = await page.value(`[...document.querySelectorAll('#figure-lattice .mark-rule.role-mark line')].map((l) => {
+    const { x, width, height } = l.getBoundingClientRect();
+    return { width: Number(l.getAttribute('stroke-width')), level: height < 1, centre: Math.round(x + width / 2) };
+  })`);
+  equal(lines.length, expected.tables.edges.length, 'edges');
+  expected.tables.edges.forEach((edge, k) => {
+    equal(lines[k].level, edge.lane === edge.to_lane, `edge ${k} stays in its lane`);
+    const other = expected.tables.edges.findIndex((e) => e.strength < edge.strength);
+    if (other >= 0) holds(lines[k].width > lines[other].width, `edge ${k} is no wider than ${other}: ${JSON.stringify(lines)}`);
+  });
+  const columns = [...new Set(lines.map((l) => l.centre))].sort((a, b) => a - b);
+  equal(columns.length, 3, 'stretches from the input over two layers to the output');
+  equal(Math.abs(columns[2] - 2 * columns[1] + columns[0]) < 3, true, 'they are as long as each other');
+  equal(await page.value("document.querySelectorAll('#figure-lattice .mark-symbol.role-mark path').length"), 6, 'places of two layers, two heads and the skip');
+  const said = await page.value("[...document.querySelectorAll('#figure-lattice text')].map((t) => t.textContent)");
+  for (const word of ['in', 'out', 'skip', 'one head', 'several heads', 'no head']) holds(said.includes(word), `no text '${word}'`);
+});
 await check('figures offer SVG and PNG, and no editor', async () => {
   const entries = await page.value("[...document.querySelectorAll('#figure-heatmap .vega-actions a')].map((a) => a.textContent)");
   equal(entries, ['Save as SVG', 'Save as PNG']);
