@@ -8,10 +8,8 @@
 #include "predict/remedies.h"
 #include "predict/shapes.h"
 
-#include "base/budget.h"
 #include "base/memory.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -314,27 +312,10 @@ static rs_status run_design(rs_result *result, rs_predict_run *run, rs_shapes *s
 
 /* ---- the first theory ---- */
 
-/* What no machine finishes, or has the memory for, is refused before it begins. */
-static rs_status check_need(const rs_predict_run *run, rs_error *err)
-{
-    const rs_theory_need need = rs_theory_need_of(rs_theory_model_network(run->design->theory));
-    rs_budget budget = {0};
-    rs_budget_add(&budget, "Gram matrices of theory", need.bytes);
-    RS_TRY(rs_budget_check(&budget, run->context->memory, "theory",
-                           "take fewer tokens (--seq-len) or layers", err));
-    if (need.operations > RS_PREDICT_MOST_THEORY)
-        return rs_fail(err, RS_E_BAD_OPTION, "theory", "fewer tokens (--seq-len) or layers",
-                       "theory of %" PRId64 " tokens in %d layers would take %.1e operations; at "
-                       "most %.0e are run",
-                       run->design->input.n, (int)run->design->network->n_layers, need.operations,
-                       RS_PREDICT_MOST_THEORY);
-    return RS_OK;
-}
-
 static rs_status run_theory(rs_predict_run *run, rs_error *err)
 {
     size_t n = (size_t)run->design->network->n_layers + 1;
-    RS_TRY(check_need(run, err));
+    RS_TRY(rs_predict_check_need(run->design, run->context, err));
     run->theory = rs_malloc(n, sizeof *run->theory);
     if (!run->theory) return rs_fail_memory(err, "theory", n * sizeof *run->theory);
     return rs_forecast_theory(&run->forecast, run->theory, run->design, &run->settings, err);

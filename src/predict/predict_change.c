@@ -3,6 +3,7 @@
 #include "linalg/threads.h"
 #include "predict/predict_parts.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,12 +45,29 @@ json_t *rs_predict_edit(const rs_predict_run *run, const rs_predict_field *field
     return NULL;
 }
 
+rs_status rs_predict_check_need(const rs_design *design, const rs_context *context, rs_error *err)
+{
+    const rs_theory_need need = rs_theory_need_of(rs_theory_model_network(design->theory));
+    rs_budget budget = {0};
+    rs_budget_add(&budget, "Gram matrices of theory", need.bytes);
+    RS_TRY(rs_budget_check(&budget, context->memory, "theory",
+                           "take fewer tokens (--seq-len) or layers", err));
+    if (need.operations > RS_PREDICT_MOST_THEORY)
+        return rs_fail(err, RS_E_BAD_OPTION, "theory", "fewer tokens (--seq-len) or layers",
+                       "theory of %" PRId64 " tokens in %d layers would take %.1e operations; at "
+                       "most %.0e are run",
+                       design->input.n, (int)design->network->n_layers, need.operations,
+                       RS_PREDICT_MOST_THEORY);
+    return RS_OK;
+}
+
 static rs_status try_with(rs_design *design, rs_forecast *out, bool *made, rs_error *why,
                           const rs_predict_run *run, const rs_forecast_settings *settings,
                           json_t *json)
 {
     *out = (rs_forecast){0};
     rs_status status = rs_design_of(design, run->design, json, why);
+    if (status == RS_OK) status = rs_predict_check_need(design, run->context, why);
     if (status == RS_OK) status = rs_forecast_theory(out, NULL, design, settings, why);
     *made = status == RS_OK;
     if (!*made) rs_design_close(design);

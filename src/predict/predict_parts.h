@@ -93,6 +93,8 @@ typedef struct rs_predict_field {
 /* The file with these fields; the caller's. NULL: RS_E_NO_MEMORY, in err. */
 json_t *rs_predict_edit(const rs_predict_run *run, const rs_predict_field *fields, size_t n,
                         rs_error *err);
+/* What no machine finishes, or has the memory for, is refused before it begins. */
+rs_status rs_predict_check_need(const rs_design *design, const rs_context *context, rs_error *err);
 /* Asks theory of another file, which it takes over. *made false: it makes no architecture, for the
  * reason in *why, which is no failure; then design and out are empty. */
 rs_status rs_predict_try(rs_design *design, rs_forecast *out, bool *made, rs_error *why,

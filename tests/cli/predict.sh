@@ -309,6 +309,9 @@ few = predict("layers.json", "--budget", "20k", "--trials", "2")["tables"]["budg
 check("a list fits one depth", all((s["depth"] == 3) == (s["parameters"] is not None) == (s["why"] is None) for s in few))
 tight = predict("small.json", "--budget", "100M", "--trials", "1", "--memory", "50M")["tables"]["budget"]
 check("what memory does not hold", any("not drawn" in (s["why"] or "") for s in tight) and all(s["rho_theory"] is not None for s in tight if s["parameters"]))
+json.dump({"depth": 1, "d_model": 16, "seq_len": 512, "mask": "causal", "mlp": "relu"}, open("masked.json", "w"))
+tight = predict("masked.json", "--budget", "100k", "--trials", "0", "--memory", "50M")["tables"]["budget"]
+check("theory that memory does not hold", all(("Gram matrices of theory need" in (s["why"] or "")) == (s["depth"] > 3) == (s["verdict_theory"] is None) for s in tight))
 huge = predict("small.json", "--budget", "1e15")["tables"]["budget"]
 check("theory alone", all(s["rho"] is None for s in huge) and huge[0]["rho_theory"] is not None)
 
