@@ -11,7 +11,8 @@ import mutate_certificates
 WALK, SUMS, TAPE = "src/engine/backward.c", "src/engine/gradients.c", "src/engine/forward.c"
 DENSE, SQUARES, ROWS = "src/engine/back_dense_real.inc", "src/engine/back_squares_real.inc", "src/engine/back_rows_real.inc"
 MLP, TILES, AROUND = "src/engine/back_mlp_real.inc", "src/engine/back_attention_tiles_real.inc", "src/engine/back_attention_real.inc"
-ENDS, PLAIN, VECTOR = "src/engine/back_ends_real.inc", "src/engine/kernels_plain.inc", "src/engine/kernels_vector.inc"
+ENDS, LOSSES = "src/engine/back_ends_real.inc", "src/engine/back_losses_real.inc"
+PLAIN, VECTOR = "src/engine/kernels_plain.inc", "src/engine/kernels_vector.inc"
 FORWARD = "src/engine/attention_real.inc"
 CHUNK, SCAN, SSD = "src/engine/back_chunked_real.inc", "src/engine/back_scan_real.inc", "src/engine/back_ssd_real.inc"
 LINEAR, DELTA, S6 = "src/engine/back_linear_real.inc", "src/engine/back_delta_real.inc", "src/engine/back_s6_real.inc"
@@ -32,7 +33,7 @@ E, O = ["test_relevance_engine"], ["test_relevance"]
 MUTATIONS = [
     ("walk", "the branch's scale on its derivative", WALK, "&tape->d_out, &tape->d, branch->scale", "&tape->d_out, &tape->d, 1.05 * branch->scale", G),
     ("walk", "the skip on the running derivative", WALK, "&tape->d, &tape->d, branch->skip", "&tape->d, &tape->d, 1.05 * branch->skip", G),
-    ("walk", "the skip's own derivative", WALK, "float single = (float)sum;", "sum *= 1.05;\n    float single = (float)sum;", G),
+    ("walk", "the skip's own derivative", SUMS, "float single = (float)number;", "number *= 1.05;\n    float single = (float)number;", G),
     ("walk", "a parallel branch's input", WALK, "joins ? &tape->states[run->layer] : x, err));", "x, err));", G),
     ("walk", "a parallel branch's derivative", WALK, "return joins ? add_joined(run, err)", "return joins ? RS_OK", G),
     ("walk", "two parallel branches' derivatives", WALK, "if (tape->joined) return", "if (tape->joined && false) return", G),
@@ -71,7 +72,7 @@ MUTATIONS = [
     ("attention", "what a row's derivatives have in common", TILES, "(dp[y] - centre - along)", "(dp[y] - centre)", G),
     ("attention", "temperature", TILES, "(REAL)(op->mix_softmax / op->temperature)", "(REAL)op->mix_softmax", G),
     ("attention", "the softmax's share on the logits", TILES, "(REAL)(op->mix_softmax / op->temperature)", "(REAL)(1 / op->temperature)", G),
-    ("attention", "the softmax's share on the values", TILES, "(blasint)t->rows, (REAL)op->mix_softmax, r->s", "(blasint)t->rows, 1, r->s", G),
+    ("attention", "the softmax's share on the values", TILES, "t->rows, (REAL)op->mix_softmax, r->left", "t->rows, 1, r->left", G),
     ("attention", "edits in the common part", TILES, "if (!edited(op) && !is_saturated(b, &t)) {", "if (!is_saturated(b, &t)) {", G),
     ("attention", "the centre, where it moves", TILES, "row->along += (row->centre - (double)dp[star]) * row->seen;", "", G),
     ("attention", "the key of the largest weight", TILES, "row->centre = (double)dp[star];", "row->centre = 0;", G),
@@ -85,7 +86,7 @@ MUTATIONS = [
     ("attention", "content bias", TILES, "add_part_columns(b->d_content + head, r->part", "add_part_columns(b->d_position + head, r->part", G),
     ("attention", "content in the keys' derivative", TILES, "x = shifted(r->scratch, x, t->ldq, t->rows, dim, a->content + head);\n        ldx = dim;", "", G),
     ("attention", "position bias", TILES, "if (a->position) add_part_columns(b->d_position", "if (a->position && 0) add_part_columns(b->d_position", G),
-    ("attention", "positional keys", TILES, "(REAL)a->op->scale, r->band, (blasint)count, q", "(REAL)(0.95 * a->op->scale), r->band, (blasint)count, q", G),
+    ("attention", "positional keys", TILES, "(REAL)a->op->scale, r->band, count, q", "(REAL)(0.95 * a->op->scale), r->band, count, q", G),
     ("attention", "segments on the queries", TILES, "(double)b->dq[at] + by_query", "(double)b->dq[at] - by_query", G),
     ("attention", "segments' embedding", TILES, "b->d_segment_embed[head + c] += sum * u;", "b->d_segment_embed[head + c] += 0.95 * sum * u;", G),
     ("attention", "rotation back", FORWARD, "if (a->turns_back) at.gap = -at.gap;", "", G),
@@ -95,12 +96,12 @@ MUTATIONS = [
     ("attention", "keys' share of the input", AROUND, "if (!b->held) RS_TRY(back_dense(run, d, b->dk", "if (false) RS_TRY(back_dense(run, d, b->dk", G),
     ("attention", "held matrices", AROUND, "b->held = run->tape->hold & RS_HOLD_ATTENTION ||", "b->held =", G),
     ("attention", "the memory's derivative adds up", ROWS, "sum[i] += power * (double)d[i];", "sum[i] = power * (double)d[i];", G),
-    ("head", "1 at the target", ENDS, "(double)row[target] - weight", "(double)row[target] - 0.95 * weight", G),
-    ("head", "the sum of the softmax", ENDS, "row, n, weight / sum);", "row, n, weight);", G),
+    ("head", "1 at the target", LOSSES, "(double)row[target] - weight", "(double)row[target] - 0.95 * weight", G),
+    ("head", "the sum of the softmax", LOSSES, "row, n, weight / sum);", "row, n, weight);", G),
     ("head", "the cap of logits", ENDS, "(double)d[i] * (1 - t) * (1 + t)", "(double)d[i]", G),
     ("head", "the scale of logits", ENDS, "if (op->scale != 1) KERNELS_HERE()->scale(d, n, op->scale);", "", G),
     ("head", "the activation of the transform", ENDS, "if (h->transforms) back_activations", "if (false) back_activations", G),
-    ("embed", "the embedding's factor", ENDS, "d, op->width, op->scale, err));", "d, op->width, 1, err));", G),
+    ("embed", "the embedding's factor", ENDS, "rs_embedding_source(op),\n                     op->scale, err);", "rs_embedding_source(op),\n                     1, err);", G),
     ("embed", "rows of one token add up", ENDS, "row[c] += (REAL)(factor", "row[c] = (REAL)(factor", G),
     ("embed", "the first position", ENDS, "i - batch->begin[s] + op->position_offset, i}", "i - batch->begin[s], i}", G),
     ("embed", "the class token", ENDS, "d + batch->begin[s] * width, (size_t)width", "d + (batch->begin[s] + 1) * width, (size_t)width", G),
@@ -200,7 +201,7 @@ MUTATIONS = [
     ("convolution", "the gate b", SHORT, "dx[c] * x[i * channels + c]", "dx[c] * x[0]", N),
     ("convolution", "the gate b on the values", SHORT, "dx[c] *= b[c];", "dx[c] *= -b[c];", N),
     ("graph", "values through edges", GRAPH, "to[c] += weight * d[i * width + c];", "to[c] += weight * weight * d[i * width + c];", N),
-    ("graph", "a matrix that is whole", GRAPH, "d + first * width, (blasint)width, v, (blasint)width, 1,", "d + first * width, (blasint)width, v, (blasint)width, 0,", N),
+    ("graph", "a matrix that is whole", GRAPH, "d + first * width, width, v,\n             width, 1,", "d + first * width, width, v,\n             width, 0,", N),
     ("graph", "its edges", GRAPH, "b->dm[e] += dot;", "b->dm[e] = dot;", N),
     ("graph", "the softmax over edges", GRAPH, "((double)slopes[e] - row.centre - row.along)", "((double)slopes[e] - row.centre)", N),
     ("graph", "scale and temperature", GRAPH, "op->scale / op->temperature);", "op->scale);", N),
