@@ -655,6 +655,7 @@ typedef struct rs_lab_settings {
     rs_call_settings call;
     const char *experiment; /* its id, or "all"; NULL: the result lists what there is */
     bool quick;             /* fewer repetitions and shorter runs, said in the result */
+    int64_t seeds;          /* of what is trained over several seeds the first so many; 0: all */
     const char *model;      /* checkpoint, or an ARCH.json, that the experiments which take one run
                              * in place of random weights, on random token ids; several with a comma
                              * between two for those that take several; NULL: none */

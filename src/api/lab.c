@@ -83,7 +83,8 @@ static rs_status run_models(rs_result *result, named_models *all, const rs_lab_s
         int32_t m = all->n - 1 - all->open++;
         RS_TRY(open_model(&all->opened[m], &all->models[m], result, s, context, err));
     }
-    const rs_lab_options lab = {.quick = s->quick, .model = all->models, .n_models = all->n};
+    const rs_lab_options lab = {
+        .quick = s->quick, .seeds = s->seeds, .model = all->models, .n_models = all->n};
     RS_TRY(rs_lab_run(result, s->experiment, &lab, context, err));
     for (int32_t m = 0; m < all->n; m++)
         RS_TRY(rs_verify_checkpoint(result, all->opened[m].checkpoint, err));
@@ -93,7 +94,7 @@ static rs_status run_models(rs_result *result, named_models *all, const rs_lab_s
 static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_lab_settings *s = &task->settings->lab;
-    const rs_lab_options options = {.quick = s->quick};
+    const rs_lab_options options = {.quick = s->quick, .seeds = s->seeds};
     named_models all = {0};
     rs_result_show(result, s->experiment ? "claims" : "experiments");
     if (s->text && !s->model)

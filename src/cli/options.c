@@ -494,6 +494,9 @@ const cli_option cli_options[] = {
              "rings."},
     {"quick", NULL, CLI_FLAG, AT(lab.quick), CLI_LAB, NULL, NULL,
      .help = "Fewer repetitions and shorter runs; the result says what was left out."},
+    {"seeds", "N", CLI_COUNT, AT(lab.seeds), CLI_LAB, "all", NULL,
+     .help = "Of experiments that train over several seeds, run the first N alone; one seed shows "
+             "no order."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,
      .help = "Number of threads."},
     {"memory", "SIZE", CLI_BYTES, CALL(memory), CLI_SCAN | CLI_RUNS | CLI_TRAIN | CLI_PREDICT,

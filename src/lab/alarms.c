@@ -403,19 +403,19 @@ static tally count_all(const watched_all *all)
 static rs_status claim_stable_ranks(rs_lab_report *report, const watched_all *all, const tally *t,
                                     rs_error *err)
 {
-    double n = all->seeds, mean = 0, squares = 0, least = INFINITY;
+    double by[SEEDS], least = INFINITY;
     for (int seed = 0; seed < all->seeds; seed++) {
-        double by = t->dead[seed] - t->healthy[seed];
-        mean += by / n, squares += by * by / n;
+        by[seed] = t->dead[seed] - t->healthy[seed];
         least = fmin(least, t->dead[seed]);
     }
+    const rs_lab_spread d = rs_lab_spread_of(by, all->seeds);
     RS_TRY(rs_lab_at_most(report, "collapsed runs: share of the stable rank that is lost, mean",
                           1 - least, 0.15, err));
     if (all->quick) return RS_OK;
     RS_TRY(rs_lab_at_most(report, "runs that learn: stable rank that is left of one, least",
                           t->least, 0.5, err));
-    return rs_lab_order(report, "stable rank falls further in runs that learn, by", mean,
-                        sqrt(fmax(squares - mean * mean, 0) / (n - 1)), err);
+    return rs_lab_order(report, "stable rank falls further in runs that learn, by", d.mean, d.error,
+                        err);
 }
 
 static rs_status claim_all(rs_lab_report *report, const watched_all *all, rs_error *err)
@@ -446,15 +446,17 @@ static rs_status run_alarms(rs_lab_report *report, const rs_lab_options *options
     watched_all *all = rs_calloc(1, sizeof *all);
     if (!all) return rs_fail_memory(err, "an experiment", sizeof *all);
     all->quick = options->quick;
-    all->seeds = options->quick ? 1 : SEEDS;
+    all->seeds = rs_lab_seeds(options, SEEDS);
     all->steps = options->quick ? QUICK_STEPS : STEPS;
     rs_status status = watch_all(all, context, err);
     if (status == RS_OK) status = draw(report, all, false, err);
     if (status == RS_OK) status = draw(report, all, true, err);
     if (status == RS_OK) status = add_runs(report, all, err);
     if (status == RS_OK) status = claim_all(report, all, err);
+    int seeds = all->seeds;
     rs_free(all);
-    if (status != RS_OK || !options->quick) return status;
+    if (status != RS_OK) return status;
+    if (!options->quick) return rs_lab_say_seeds(report, seeds, SEEDS, err);
     return rs_lab_say_quick(report, "3 runs instead of 10, 1 seed instead of 3, 300 steps of 600",
                             err);
 }

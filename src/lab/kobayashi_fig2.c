@@ -234,20 +234,6 @@ static double first_above(const recall *r, double accuracy)
     return INFINITY;
 }
 
-typedef struct spread {
-    double mean, error;
-} spread;
-
-static spread spread_of(const double *values, int n)
-{
-    double mean = 0, squares = 0;
-    for (int i = 0; i < n; i++)
-        mean += values[i] / n;
-    for (int i = 0; i < n; i++)
-        squares += (values[i] - mean) * (values[i] - mean);
-    return (spread){mean, n > 1 ? sqrt(squares / (n - 1) / n) : 0};
-}
-
 /* ---- claims ---- */
 
 /* The one of the values that is farthest from `from`. */
@@ -320,7 +306,7 @@ static rs_status claim_orders(rs_lab_report *report, const recalls *all, rs_erro
             const recall *low = &all->of[s][k - 1], *high = &all->of[s][k];
             by[s] = late_mean(low, low->pseudo[0]) - late_mean(high, high->pseudo[0]);
         }
-        const spread d = spread_of(by, all->seeds);
+        const rs_lab_spread d = rs_lab_spread_of(by, all->seeds);
         snprintf(text, sizeof text,
                  "pseudo-rank from step 1000 on: decay %g has less than decay %g, by", decays[k],
                  decays[k - 1]);
@@ -372,7 +358,8 @@ static rs_status claim_control(rs_lab_report *report, const recalls *all, int c,
         by[s] = end - tail(two, two->count[product], CONTROL_STEPS);
         rise[s] = end - one->count[product][0];
     }
-    const spread d = spread_of(by, all->seeds), up = spread_of(rise, all->seeds);
+    const rs_lab_spread d = rs_lab_spread_of(by, all->seeds),
+                        up = rs_lab_spread_of(rise, all->seeds);
     snprintf(text, sizeof text, "decay %g, %s: one matrix keeps more singular values, by",
              decays[controlled[c]], product_names[product]);
     RS_TRY(rs_lab_order(report, text, d.mean, d.error, err));
@@ -506,14 +493,16 @@ static rs_status run_kobayashi_fig2(rs_lab_report *report, const rs_lab_options 
     recalls *all = rs_calloc(1, sizeof *all);
     if (!all) return rs_fail_memory(err, "an experiment", sizeof *all);
     all->quick = options->quick;
-    all->seeds = options->quick ? 1 : SEEDS;
+    all->seeds = rs_lab_seeds(options, SEEDS);
     all->steps = options->quick ? QUICK_STEPS : STEPS;
     rs_status status = learn_all(all, context, err);
     if (status == RS_OK) status = draw_all(report, all, err);
     if (status == RS_OK) status = add_ends(report, all, err);
     if (status == RS_OK) status = claim_all(report, all, err);
+    int seeds = all->seeds;
     rs_free(all);
-    if (status != RS_OK || !options->quick) return status;
+    if (status != RS_OK) return status;
+    if (!options->quick) return rs_lab_say_seeds(report, seeds, SEEDS, err);
     return rs_lab_say_quick(report,
                             "2 decays instead of 5, 1 seed instead of 3, 600 steps of 4000, and "
                             "left out orders, ranks at step 2000 and the control",

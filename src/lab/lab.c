@@ -222,7 +222,7 @@ rs_status rs_lab_order(rs_lab_report *report, const char *text, double differenc
                        rs_error *err)
 {
     const rs_lab_claim claim = {text, NAN, NAN, difference, 2 * error, true, false};
-    bool judged = isfinite(difference) && isfinite(error);
+    bool judged = isfinite(difference) && !isnan(error);
     bool fails = !judged || difference<-(2 * error), holds = difference> 2 * error;
     const claim_cells cells = {report->experiment,
                                fails   ? "fail"

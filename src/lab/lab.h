@@ -24,7 +24,8 @@ typedef struct rs_lab_model {
 
 /* How an experiment is run. */
 typedef struct rs_lab_options {
-    bool quick; /* fewer repetitions, said in the result */
+    bool quick;    /* fewer repetitions, said in the result */
+    int64_t seeds; /* of several the first so many; 0: all (training.h) */
     const rs_lab_model
         *model; /* [n_models] the first for an experiment that takes one; NULL: random
                                 * weights */
@@ -93,7 +94,8 @@ rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, co
 /*
  * Adds the row of an ordering: that a difference, whose standard error is `error`, is above 0. It
  * passes where it is above twice the error, fails where it is below minus that, and shows
- * `no_difference` between. Column tolerance has twice the error.
+ * `no_difference` between; an infinite error (one seed) shows nothing. Column tolerance has twice the
+ * error.
  */
 rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
                        rs_error *err);

@@ -82,3 +82,31 @@ double rs_lab_mark(const rs_result *result, const char *name)
             return rs_lab_cell(marks, i, "value");
     return NAN;
 }
+
+rs_lab_spread rs_lab_spread_of(const double *values, int n)
+{
+    double mean = 0, squares = 0;
+    for (int i = 0; i < n; i++)
+        mean += values[i] / n;
+    for (int i = 0; i < n; i++)
+        squares += (values[i] - mean) * (values[i] - mean);
+    return (rs_lab_spread){mean, n > 1 ? sqrt(squares / (n - 1) / n) : INFINITY};
+}
+
+int rs_lab_seeds(const rs_lab_options *options, int own)
+{
+    if (options->quick) return 1;
+    return options->seeds > 0 && options->seeds < own ? (int)options->seeds : own;
+}
+
+rs_status rs_lab_say_seeds(rs_lab_report *report, int seeds, int own, rs_error *err)
+{
+    char message[160];
+    if (seeds == own) return RS_OK;
+    snprintf(message, sizeof message, "%s: --seeds ran %d of %d seeds", report->experiment, seeds,
+             own);
+    rs_finding finding = rs_finding_of(RS_INFO, "quick");
+    finding.message = message;
+    finding.hint = "leave out --seeds for the experiment as it is meant";
+    return rs_result_add_finding(report->result, &finding, err);
+}

@@ -25,4 +25,15 @@ const char *rs_lab_cell_text(const rs_table *table, size_t row, const char *colu
 /* A number that the task's losses are compared with, by its name in table marks; NaN: none has it. */
 double rs_lab_mark(const rs_result *result, const char *name);
 
+/* A mean over seeds and its standard error; infinity of one seed. */
+typedef struct rs_lab_spread {
+    double mean, error;
+} rs_lab_spread;
+rs_lab_spread rs_lab_spread_of(const double *values, int n);
+
+/* How many seeds of `own` run: one with --quick, else as many as --seeds says. */
+int rs_lab_seeds(const rs_lab_options *options, int own);
+/* Says that --seeds left some out, where it did. */
+rs_status rs_lab_say_seeds(rs_lab_report *report, int seeds, int own, rs_error *err);
+
 #endif

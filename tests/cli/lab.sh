@@ -17,6 +17,8 @@ done
 expect 2 "$RANKSCOPE" lab run dong-depth-int
 says err "did you mean"
 says err "[not-found]"
+expect 2 "$RANKSCOPE" lab run kobayashi-fig2 --seeds 0
+says err "--seeds: 0 leaves nothing to do"
 expect 2 "$RANKSCOPE" scan --quick
 says err "no such option"
 
