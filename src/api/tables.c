@@ -91,6 +91,8 @@ static const struct {
               {&rs_lab_noci_density_kind, NULL},
               {&rs_lab_kobayashi_balance_kind, NULL},
               {&rs_lab_kobayashi_ends_kind, NULL},
+              {&rs_lab_kobayashi_draws_kind, NULL},
+              {&rs_lab_kobayashi_heads_kind, NULL},
               {&rs_lab_alarm_runs_kind, NULL},
               {&rs_lab_alarm_losses_kind, NULL},
               {&rs_lab_depth_albert_kind, NULL},

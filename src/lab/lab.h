@@ -38,6 +38,7 @@ typedef struct rs_lab_report {
     rs_table *claims;
     const char *experiment;         /* its id, for column `experiment` */
     rs_table *verdicts;             /* NULL before the first statement */
+    rs_table *draws;                /* kobayashi_draws; NULL before the first (kobayashi_pairs.h) */
     const char *statement;          /* what the claims are about (rs_lab_statement), or NULL */
     int64_t claimed, differ, fails; /* its claims; those that differ, and those that fail */
 } rs_lab_report;
@@ -99,6 +100,10 @@ rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, co
  */
 rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
                        rs_error *err);
+/* The same of an ordering that a paper states of its own runs: below minus twice the error it differs
+ * from the paper. */
+rs_status rs_lab_order_published(rs_lab_report *report, const char *text, double difference,
+                                 double error, rs_error *err);
 /*
  * Names a statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the
  * next statement; NULL: about none. It is "correct" where all of them pass, "false" where one
@@ -139,7 +144,14 @@ extern const rs_lab_experiment rs_lab_lambda_figure_2;
 extern const rs_lab_experiment rs_lab_lambda_figure_3;
 extern const rs_lab_experiment rs_lab_kobayashi_fig1;
 extern const rs_lab_experiment rs_lab_kobayashi_fig2;
+extern const rs_lab_experiment rs_lab_kobayashi_fig4;
 extern const rs_lab_experiment rs_lab_kobayashi_fig5;
+extern const rs_lab_experiment rs_lab_kobayashi_theorems;
+extern const rs_lab_experiment rs_lab_certificate_global_minimum;
+extern const rs_lab_experiment rs_lab_gqa_balance;
+extern const rs_lab_experiment rs_lab_rope_planes;
+extern const rs_lab_experiment rs_lab_heavy_ball_root;
+extern const rs_lab_experiment rs_lab_product_penalty;
 extern const rs_lab_experiment rs_lab_gap_width_collapse;
 extern const rs_lab_experiment rs_lab_gap_fixed_dk;
 extern const rs_lab_experiment rs_lab_gap_bert_init;
@@ -159,8 +171,9 @@ extern const rs_lab_experiment rs_lab_alarms;
 /* What the tables that all share can have, for rs_explain. */
 extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
     rs_lab_lambda_cells_kind, rs_lab_noci_density_kind, rs_lab_kobayashi_balance_kind,
-    rs_lab_kobayashi_ends_kind, rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind,
-    rs_lab_depth_albert_kind, rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind,
-    rs_lab_pretrained_albert_kind, rs_lab_pretrained_xlnet_kind, rs_lab_pretrained_models_kind;
+    rs_lab_kobayashi_ends_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind,
+    rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind, rs_lab_depth_albert_kind,
+    rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind, rs_lab_pretrained_albert_kind,
+    rs_lab_pretrained_xlnet_kind, rs_lab_pretrained_models_kind;
 
 #endif
