@@ -9,10 +9,10 @@
 
 #include <math.h>
 
-enum { HEADS = 3, D = 6, R = 3, M = HEADS * D, DRAWS = 24, QUICK_DRAWS = 6, MOST_STEPS = 400000 };
+enum { HEADS = 3, D = 6, R = 3, M = HEADS * D, DRAWS = 24, QUICK_DRAWS = 4, MOST_STEPS = 400000 };
 static const rs_pair_decay decay = {.mean = 0.25};
 static const double rate = 0.02, least = 1e-13, end = 6;
-enum { TIMES = 24, STEPS_BETWEEN = 250 };
+enum { TIMES = 24, STEPS_BETWEEN = 400 };
 
 enum { LAW, STATIONARY, GROUP, HEAD, NUCLEAR, THRESHOLD, SUM, HEAD_LAW, NUMBERS };
 static const rs_pair_claim claims[NUMBERS] = {

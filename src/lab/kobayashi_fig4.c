@@ -43,11 +43,12 @@ static const rs_column head_columns[] = {
     RS_COLUMN(head_cells, norms, "norm_difference", "difference of squared norms", NULL,
               "mean over head units of | |a_k|^2 - |b_k|^2 | over their mean", "measured"),
     RS_COLUMN(head_cells, norms_null, "norm_difference_null", "the same by chance", NULL,
-              "2 sqrt((1/rows + 1/cols)/pi)", "predicted"),
+              "of Gaussian vectors of rows and of cols entries; 2 sqrt(2/(pi d)) where both are d",
+              "predicted"),
     RS_COLUMN(head_cells, planes, "plane_ratio", "planes over H", NULL,
               "sum_j |q_j||k_j| over H; null without rotary positions", "measured"),
     RS_COLUMN(head_cells, planes_null, "plane_ratio_null", "the same by chance", NULL,
-              "1 - (1/rows + 1/cols)/8", "predicted"),
+              "of Gaussian ones; 1 - 1/(4d) where rows and cols are d", "predicted"),
 };
 const rs_table_kind rs_lab_kobayashi_heads_kind = {
     "lab", "kobayashi_fig4_heads", {RS_PART(head_columns)}};
@@ -61,10 +62,18 @@ static double difference(const double *a, const double *b, int64_t r)
     return sum / (double)r;
 }
 
-/* Squared norms of Gaussian vectors of m and n entries have relative variances 2/m and 2/n. */
-static double difference_null(int64_t m, int64_t n)
+/* Squared norms of Gaussian vectors of m and n entries: their relative difference is about normal, of
+ * mean 2(m - n)/(m + n) and variance 2/m + 2/n; this is the mean of its size. */
+static double difference_null(double m, double n)
 {
-    return 2 * sqrt((1 / (double)m + 1 / (double)n) / acos(-1));
+    double mean = 2 * (m - n) / (m + n), spread = sqrt(2 / m + 2 / n), z = mean / spread;
+    return spread * sqrt(2 / acos(-1)) * exp(-z * z / 2) + mean * erf(z / sqrt(2));
+}
+
+/* The same of a plane: sqrt(x y)/((x + y)/2), x and y of 2m and 2n entries. */
+static double plane_null(double m, double n)
+{
+    return 2 * sqrt(m * n) / (m + n) * (1 - (1 / m + 1 / n) / 8);
 }
 
 /* sum_j |q_j||k_j| over the planes' own H. */
@@ -96,9 +105,9 @@ static head_cells cells_of(const rs_head *h)
         .ratio_null = h->null ? h->null->nuclear_ratio : (double)NAN,
         .balance = h->pair.balance_score,
         .norms = difference(h->norms_a, h->norms_b, h->inner),
-        .norms_null = difference_null(h->rows, h->cols),
+        .norms_null = difference_null((double)h->rows, (double)h->cols),
         .planes = rope ? plane_ratio(h) : (double)NAN,
-        .planes_null = rope ? 1 - (1 / (double)h->rows + 1 / (double)h->cols) / 8 : (double)NAN,
+        .planes_null = rope ? plane_null((double)h->rows, (double)h->cols) : (double)NAN,
     };
 }
 
@@ -309,7 +318,7 @@ static rs_status claim_shape(rs_lab_report *report, int i, int draws, const rs_c
                          5 * shapes[i].deviation * sqrt(1.0 / draws + 1 / shapes[i].draws), err));
     /* each of r differences has a relative deviation of sqrt(pi/2 - 1); five standard errors, and the
      * second order in 1/d */
-    const double null = difference_null(d, d),
+    const double null = difference_null((double)d, (double)d),
                  error =
                      null * (5 * sqrt((acos(-1) / 2 - 1) / (double)(r * draws)) + 1 / (double)d);
     snprintf(text, sizeof text, "random factors %d by %d: difference of squared norms", (int)d,

@@ -56,7 +56,7 @@ static double entry(double *slope, rs_matrix_loss_kind kind, double w, double d)
         *slope = -d / (1 + exp(-z));
         return z > 0 ? z + log1p(exp(-z)) : log1p(exp(z));
     }
-    double by = w - d, wave = kind == RS_MATRIX_WAVY ? 0.2 : 0;
+    double by = w - d, wave = kind == RS_MATRIX_WAVY ? 0.5 : 0;
     *slope = by + 3 * wave * cos(3 * w);
     return by * by / 2 + wave * sin(3 * w);
 }

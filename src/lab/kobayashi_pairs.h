@@ -47,7 +47,7 @@ typedef struct rs_pair_loss {
 typedef enum rs_matrix_loss_kind {
     RS_MATRIX_SQUARE,   /* (w − d)²/2 */
     RS_MATRIX_LOGISTIC, /* ln(1 + e^(−d w)): convex, no least point of its own */
-    RS_MATRIX_WAVY      /* (w − d)²/2 + sin(3w)/5: curvature 1 − 9 sin(3w)/5 */
+    RS_MATRIX_WAVY      /* (w − d)²/2 + sin(3w)/2: curvature 1 − 9 sin(3w)/2 */
 } rs_matrix_loss_kind;
 typedef struct rs_matrix_loss {
     rs_matrix_loss_kind kind;

@@ -2,7 +2,7 @@
  * kobayashi_theorems.c: what Kobayashi, Akram, von Oswald (NeurIPS 2024, arXiv 2410.23819) prove of two
  * factors under weight decay, on random ones: proposition 3.1 (balanced factors are a singular value
  * decomposition), lemma 3.2 (stationary points are balanced), theorem 3.3 (both losses have the same
- * minima), theorem 3.4 (they merge exponentially): docs/theory/weight_decay.md.
+ * minima), theorem 3.4 (they merge exponentially): docs/theory/weight_decay.md, 13.
  */
 #include "lab/kobayashi_pairs.h"
 #include "lab/toy.h"
@@ -15,7 +15,7 @@
 
 enum { M = 7, N = 6, R = 4, LOSSES = 3, DRAWS = 24, QUICK_DRAWS = 3, CLIMB = 10000 };
 static const double decay = 0.5, rate = 0.02, least = 1e-13;
-static const double step = 0.3; /* of the nuclear loss: the largest curvature is 2.8 */
+static const double step = 0.15; /* of the nuclear loss: the largest curvature is 5.5 */
 enum { MOST_STEPS = 200000 };
 
 /* ---- the numbers of a draw, and what is claimed of them ---- */
@@ -215,7 +215,7 @@ static rs_status see_minimum(double *numbers, const rs_matrix_loss *loss, rs_ran
 
 static const rs_pair_decay swinging = {.mean = 0.3, .swing = 0.2, .pace = 2};
 static const double end = 6;
-enum { TIMES = 24, STEPS_BETWEEN = 250 };
+enum { TIMES = 24, STEPS_BETWEEN = 400 };
 
 static double between(int i)
 {
