@@ -20,7 +20,7 @@ enum { MOST_STEPS = 400000 };
 static const double rate = 0.02, least = 1e-13;
 /* By loss: some modes die, not all; of the square loss it lies midway between two of the target's, since
  * one on the threshold dies slowly. */
-static const double decays[3] = {NAN, 1, 6};
+static const double decays[3] = {NAN, 2, 6};
 enum { ALIVE = 3 };
 
 enum {

@@ -12,7 +12,8 @@
 enum { HEADS = 3, D = 6, R = 3, M = HEADS * D, DRAWS = 24, QUICK_DRAWS = 4, MOST_STEPS = 400000 };
 static const rs_pair_decay decay = {.mean = 0.25};
 static const double rate = 0.02, least = 1e-13, end = 6;
-enum { TIMES = 24, STEPS_BETWEEN = 400 };
+/* Gradients are steepest at first. */
+enum { TIMES = 24, STEPS_BETWEEN = 400, FIRST_STEPS = 4000 };
 
 enum { LAW, STATIONARY, GROUP, HEAD, NUCLEAR, THRESHOLD, SUM, HEAD_LAW, NUMBERS };
 static const rs_pair_claim claims[NUMBERS] = {
@@ -124,7 +125,8 @@ static rs_status see_loss(double *numbers, rs_matrix_loss_kind kind, rs_random *
     const rs_pair_loss of = rs_pair_loss_of(&loss);
     p = start;
     for (int i = 1; i <= TIMES; i++) {
-        rs_pair_flow(&p, &of, &decay, end * (i - 1) / TIMES, end * i / TIMES, STEPS_BETWEEN);
+        rs_pair_flow(&p, &of, &decay, end * (i - 1) / TIMES, end * i / TIMES,
+                     i == 1 ? FIRST_STEPS : STEPS_BETWEEN);
         rs_keep_worst(&numbers[LAW], off_law(&p, &start, end * i / TIMES));
     }
     numbers[HEAD_LAW] = fmin(numbers[HEAD_LAW], heads_off_law(&p, &start, end));

@@ -215,7 +215,8 @@ static rs_status see_minimum(double *numbers, const rs_matrix_loss *loss, rs_ran
 
 static const rs_pair_decay swinging = {.mean = 0.3, .swing = 0.2, .pace = 2};
 static const double end = 6;
-enum { TIMES = 24, STEPS_BETWEEN = 400 };
+/* Gradients are steepest at first. */
+enum { TIMES = 24, STEPS_BETWEEN = 400, FIRST_STEPS = 4000 };
 
 static double between(int i)
 {
@@ -254,7 +255,8 @@ static rs_status see_flow(double *numbers, const rs_matrix_loss *loss, rs_random
     RS_TRY(rs_pair_see(&first, &p, err));
     if (show) RS_TRY(show(user, 0, &first, err));
     for (int i = 1; i <= TIMES; i++) {
-        rs_pair_flow(&p, &of, &swinging, between(i - 1), between(i), STEPS_BETWEEN);
+        rs_pair_flow(&p, &of, &swinging, between(i - 1), between(i),
+                     i == 1 ? FIRST_STEPS : STEPS_BETWEEN);
         RS_TRY(rs_pair_see(&seen, &p, err));
         rs_keep_worst(&numbers[LAW + loss->kind], off_law(seen.q, first.q, between(i)));
         rs_keep_worst(&numbers[OUTSIDE], outside(&seen));

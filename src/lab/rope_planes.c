@@ -10,7 +10,7 @@
 #include <math.h>
 
 enum { D = 6, R = 4, PLANES = R / 2, OFFSETS = 4, DRAWS = 24, QUICK_DRAWS = 3 };
-enum { MOST_STEPS = 400000, TIMES = 16, STEPS_BETWEEN = 500 };
+enum { MOST_STEPS = 400000, TIMES = 16, STEPS_BETWEEN = 500, FIRST_STEPS = 4000 };
 static const double angles[PLANES] = {1, 0.37};
 static const rs_pair_decay decay = {.mean = 0.25};
 static const double rate = 0.01, least = 1e-13, end = 4;
@@ -163,7 +163,8 @@ static rs_status see_draw(double *numbers, rs_random *random, rs_error *err)
         const rs_pair_loss loss = {run_rotary, &rope};
         p = start;
         for (int i = 1; i <= TIMES; i++) {
-            rs_pair_flow(&p, &loss, &decay, end * (i - 1) / TIMES, end * i / TIMES, STEPS_BETWEEN);
+            rs_pair_flow(&p, &loss, &decay, end * (i - 1) / TIMES, end * i / TIMES,
+                         i == 1 ? FIRST_STEPS : STEPS_BETWEEN);
             rs_keep_worst(&numbers[LAW], planes_off_law(&p, &start, of, end * i / TIMES));
         }
         numbers[FULL_LAW] = fmin(numbers[FULL_LAW], full_off_law(&p, &start, end));
