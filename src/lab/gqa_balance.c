@@ -228,7 +228,7 @@ const rs_lab_experiment rs_lab_gqa_balance = {
     "nuclear norms add up to another number. Ours, after Kobayashi, Akram, von Oswald, NeurIPS "
     "2024.",
     run_gqa_balance,
-    "10 s",
+    "6 s",
     "2 s",
     &table_kind,
     0};

@@ -220,7 +220,7 @@ const rs_lab_experiment rs_lab_heavy_ball_root = {
     "ring. "
     "Ours, after Kobayashi, Akram, von Oswald, NeurIPS 2024.",
     run_heavy_ball_root,
-    "2 s",
+    "1 s",
     "< 1 s",
     &table_kind,
     0};

@@ -410,7 +410,7 @@ const rs_lab_experiment rs_lab_kobayashi_fig4 = {
     "grouped queries of the group, with rotary positions by planes. Without a model random factors "
     "alone. After Kobayashi, Akram, von Oswald, NeurIPS 2024 (arXiv 2410.23819).",
     run_kobayashi_fig4,
-    "5 s",
+    "2 s",
     "< 1 s",
     &table_kind,
     1};

@@ -360,7 +360,7 @@ const rs_lab_experiment rs_lab_kobayashi_theorems = {
     "ends, random steps that try to lower either loss there, and the flow's law under a decay that "
     "changes. After Kobayashi, Akram, von Oswald, NeurIPS 2024 (arXiv 2410.23819).",
     run_kobayashi_theorems,
-    "10 s",
+    "12 s",
     "2 s",
     &table_kind,
     0};

@@ -339,7 +339,7 @@ const rs_lab_experiment rs_lab_product_penalty = {
     "decay kills those below it; and on a small transformer's attention that learns associative "
     "recall. Ours, after Kobayashi, Akram, von Oswald, NeurIPS 2024 (arXiv 2410.23819).",
     run_product_penalty,
-    "150 s",
-    "4 s",
+    "120 s",
+    "2 s",
     &table_kind,
     0};

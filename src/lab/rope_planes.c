@@ -260,7 +260,7 @@ const rs_lab_experiment rs_lab_rope_planes = {
     "do not balance, and the nuclear norm of W_Q'W_K is below. Ours, after Kobayashi, Akram, von "
     "Oswald, NeurIPS 2024.",
     run_rope_planes,
-    "20 s",
-    "4 s",
+    "8 s",
+    "2 s",
     &table_kind,
     0};
