@@ -324,9 +324,9 @@ static rs_status claim_shape(rs_lab_report *report, int i, int draws, const rs_c
     snprintf(text, sizeof text, "random factors %d by %d: difference of squared norms", (int)d,
              (int)r);
     RS_TRY(rs_lab_expect(report, text, null, rs_lab_spread_of(norms, draws).mean, error, err));
-    /* 1 - score is a ratio of sums of about r^2/2 squares */
-    snprintf(text, sizeof text, "random factors %d by %d: balance score", (int)d, (int)r);
-    return rs_lab_expect(report, text, 0, rs_lab_spread_of(balance, draws).mean,
+    /* which is a ratio of sums of about r^2/2 squares */
+    snprintf(text, sizeof text, "random factors %d by %d: 1 less balance score", (int)d, (int)r);
+    return rs_lab_expect(report, text, 1, 1 - rs_lab_spread_of(balance, draws).mean,
                          10 / ((double)r * sqrt(draws)), err);
 }
 
