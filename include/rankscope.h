@@ -656,10 +656,12 @@ typedef struct rs_lab_settings {
     const char *experiment; /* its id, or "all"; NULL: the result lists what there is */
     bool quick;             /* fewer repetitions and shorter runs, said in the result */
     int64_t seeds;          /* of what is trained over several seeds the first so many; 0: all */
-    const char *model;      /* checkpoint, or an ARCH.json, that the experiments which take one run
+    const char *db;    /* SQLite file that keeps finished training runs of experiments of many, and
+                             * gives back those that it has; NULL: none */
+    const char *model; /* checkpoint, or an ARCH.json, that the experiments which take one run
                              * in place of random weights, on random token ids; several with a comma
                              * between two for those that take several; NULL: none */
-    const char *text;       /* file whose windows the model is run on instead; NULL: none */
+    const char *text;  /* file whose windows the model is run on instead; NULL: none */
 } rs_lab_settings;
 void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
 

@@ -19,6 +19,13 @@ says err "did you mean"
 says err "[not-found]"
 expect 2 "$RANKSCOPE" lab run kobayashi-fig2 --seeds 0
 says err "--seeds: 0 leaves nothing to do"
+expect 2 "$RANKSCOPE" lab list --db runs.db
+says err "a list trains nothing"
+expect 1 "$RANKSCOPE" lab run noci-fig5-adam --quick --db absent/runs.db
+says err "absent/runs.db"
+expect 0 "$RANKSCOPE" lab run noci-fig5-adam --quick --db runs.db --csv first
+expect 0 "$RANKSCOPE" lab run noci-fig5-adam --quick --db runs.db --csv again
+cmp first/claims.csv again/claims.csv || note_failure "runs that were kept give other claims"
 expect 2 "$RANKSCOPE" scan --quick
 says err "no such option"
 
@@ -37,7 +44,8 @@ for id in dong-depth-init dong-depth-pretrained dong-perturbation-lemma causal-h
     lambda-theorem-4.3 lambda-theorem-4.1 lambda-figure-1 lambda-figure-2 lambda-figure-3 \
     kobayashi-fig1 kobayashi-fig2 kobayashi-fig5 alarms \
     gap-width-collapse gap-fixed-dk gap-bert-init centred-identities oversmoothing-bound shaped-sde espa sas-at-init \
-    softmax-moment noci-fig1 noci-lemma-3.2 noci-theorem-3.3 noci-hyperparameters xiong-last-layer; do
+    softmax-moment noci-fig1 noci-lemma-3.2 noci-theorem-3.3 noci-hyperparameters xiong-last-layer \
+    noci-fig1-training noci-fig5-adam noci-table1-small; do
     says list.txt "$id"
     says result.json "\"experiment\":\"$id\""
     table=$(printf '%s' "$id" | tr .- __)
