@@ -53,6 +53,7 @@ typedef struct rs_task_data {
     double side, shift;     /* hull: of the square; deviation of a sample's common shift */
     double radius;          /* circle */
     int64_t angles;         /* circle */
+    int64_t lag;            /* circle: the pair so many samples before is added to each; 0: none is */
     int64_t width;          /* entry-wise: numbers of a token */
     double deviation;       /* entry-wise: of an entry; markov: of the weights' logarithms */
     rs_entry_map map;       /* entry-wise */
