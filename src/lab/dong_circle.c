@@ -18,6 +18,8 @@ static const char *const rates[RATES] = {"1e-5", "1e-3"};
 static const int widths[WIDTHS] = {32, 64, 128};
 /* What counts as merged, and as having left the circle. */
 static const double merged = 0.05, left = 2;
+/* tests/cli/dong_floors.py */
+static const double constant_error = 0.1799992771184715;
 
 typedef struct circle {
     bool quick;
@@ -185,6 +187,50 @@ static rs_status add_cells(rs_lab_report *report, const circle *all, rs_error *e
 
 /* ---- claims ---- */
 
+/* Without positions both points get one answer where attention does not tell them apart: the best is
+ * their targets' mean, of twice 499 neighbours on the circle. */
+static double one_constant(void)
+{
+    const rs_task_data *data = &rs_task_find("circle")->data;
+    double half = 3.14159265358979323846 / (double)data->angles;
+    double n = 2 * (double)(data->angles / 2 - 1);
+    double mean = sin(n * half) / (n * sin(half));
+    return 2 * data->radius * data->radius * (1 - mean * mean);
+}
+
+/* At the published rate the narrow network learns nothing: that its points merge says nothing of
+ * depth. */
+static rs_status claim_untrained(rs_lab_report *report, const circle *all, rs_error *err)
+{
+    double least = INFINITY;
+    for (int s = 0; s < all->seeds; s++)
+        least = fmin(least, all->of[s][0][RS_CIRCLE_ATTENTION][0].loss);
+    RS_TRY(rs_lab_compute(report, "one constant for both points: squared error", constant_error,
+                          one_constant(), 1e-9, err));
+    return rs_lab_at_most(report, "attention, 32, rate 1e-5: share of it that training takes away",
+                          1 - least / one_constant(), 0.05, err);
+}
+
+/* What a norm keeps: without one, a point that is a little farther in is drawn in, one that is a little
+ * farther out is thrown out (docs/lab.md). */
+static rs_status claim_norms(rs_lab_report *report, const circle *all, rs_error *err)
+{
+    double runs[2] = {0}, stay[2] = {0};
+    for (int i = 0; i < CELLS * all->seeds; i++) {
+        int width = i % WIDTHS, kind = i / WIDTHS % RS_CIRCLE_KINDS;
+        if (width >= all->widths) continue;
+        const rs_circle_run *run =
+            &all->of[i / CELLS][i / (WIDTHS * RS_CIRCLE_KINDS) % RATES][kind][width];
+        bool normed = kind >= RS_CIRCLE_RELEASED, out = run->radius[RS_CIRCLE_STEPS] > left;
+        runs[normed]++;
+        stay[normed] += run->apart[RS_CIRCLE_STEPS] >= merged && !out;
+    }
+    RS_TRY(rs_lab_at_most(report, "without norms: share of runs that neither merge nor leave",
+                          stay[0] / runs[0], 0.1, err));
+    return rs_lab_at_most(report, "released, with norms: share of runs that merge or leave",
+                          1 - stay[1] / runs[1], 0.25, err);
+}
+
 /* The story of the figure, of three networks from `plain` on. */
 static rs_status claim_story(rs_lab_report *report, const circle *all, int rate, int plain,
                              rs_error *err)
@@ -211,6 +257,8 @@ static rs_status claim_story(rs_lab_report *report, const circle *all, int rate,
 
 static rs_status claim_all(rs_lab_report *report, const circle *all, rs_error *err)
 {
+    RS_TRY(claim_untrained(report, all, err));
+    RS_TRY(claim_norms(report, all, err));
     for (int rate = 0; rate < RATES; rate++) {
         RS_TRY(claim_story(report, all, rate, RS_CIRCLE_ATTENTION, err));
         RS_TRY(claim_story(report, all, rate, RS_CIRCLE_RELEASED, err));

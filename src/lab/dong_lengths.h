@@ -53,6 +53,9 @@ rs_status rs_lengths_say(const rs_lengths *all, rs_lab_report *report, const cha
 /* Counts the task's floors in 100 000 samples that are drawn from the seed anew, of its own settings. */
 rs_status rs_lengths_draw_floors(rs_task_floors *out, const char *task, bool places, uint64_t seed,
                                  rs_error *err);
+/* A number that `train` prints beside the task's accuracy, by its name (docs/train.md, Floors and
+ * ceilings), of its own settings. */
+rs_status rs_lengths_mark(double *out, const char *task, const char *name, rs_error *err);
 /* A claim of a number that the paper prints and an independent calculation has otherwise. */
 rs_status rs_lengths_claim(rs_lab_report *report, const char *text, double published,
                            double expected, double measured, double tolerance, rs_error *err);

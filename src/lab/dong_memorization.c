@@ -53,8 +53,8 @@ static rs_status run_dong_memorization(rs_lab_report *report, const rs_lab_optio
                                        const rs_context *context, rs_error *err)
 {
     rs_lengths all;
-    RS_TRY(claim_floors(report, context->seed, err));
     RS_TRY(rs_lengths_run_all(&all, report, &task, options, context, err));
+    RS_TRY(claim_floors(report, context->seed, err));
     return rs_lengths_say(&all, report,
                           "1 seed instead of 3, 20 steps of 600, evaluated 4 texts of 88, "
                           "and left out what was published",

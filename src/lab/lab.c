@@ -177,8 +177,8 @@ static rs_status open_verdicts(rs_lab_report *report, rs_error *err)
 static void count_claim(rs_lab_report *report, const char *verdict)
 {
     report->claimed++;
-    report->differ += verdict[0] == 'd';
-    report->fails += verdict[0] == 'f';
+    report->differ += strcmp(verdict, "differs_from_paper") == 0;
+    report->fails += strcmp(verdict, "fail") == 0;
 }
 
 /* Adds the row of the statement that the claims so far were about. */
@@ -222,32 +222,31 @@ rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, co
     return rs_table_append(report->claims, &cells, err);
 }
 
-/* below: the verdict of a difference that is shown the other way round. */
-static rs_status order(rs_lab_report *report, const rs_lab_claim *claim, double error,
-                       const char *below, rs_error *err)
-{
-    bool judged = isfinite(claim->measured) && !isnan(error);
-    bool under = judged && claim->measured<-(2 * error), holds = claim->measured> 2 * error;
-    const char *verdict = !judged ? "fail" : under ? below : holds ? "pass" : "no_difference";
-    bool shows = judged && !under;
-    const claim_cells cells = {report->experiment, verdict, *claim, NAN, NULL};
-    RS_TRY(rs_table_append(report->claims, &cells, err));
-    if (report->statement) count_claim(report, verdict);
-    return shows ? RS_OK : add_finding(report, claim, verdict, err);
-}
-
 rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
                        rs_error *err)
 {
     const rs_lab_claim claim = {text, NAN, NAN, difference, 2 * error, true, false};
-    return order(report, &claim, error, "fail", err);
+    bool judged = isfinite(difference) && !isnan(error);
+    bool fails = !judged || difference<-(2 * error), holds = difference> 2 * error;
+    const claim_cells cells = {report->experiment,
+                               fails   ? "fail"
+                               : holds ? "pass"
+                                       : "no_difference",
+                               claim, NAN, NULL};
+    RS_TRY(rs_table_append(report->claims, &cells, err));
+    if (report->statement) count_claim(report, fails ? "fail" : "pass");
+    return fails ? add_finding(report, &claim, "fail", err) : RS_OK;
 }
 
 rs_status rs_lab_order_published(rs_lab_report *report, const char *text, double difference,
                                  double error, rs_error *err)
 {
+    if (!(difference < -(2 * error))) return rs_lab_order(report, text, difference, error, err);
     const rs_lab_claim claim = {text, NAN, NAN, difference, 2 * error, true, false};
-    return order(report, &claim, error, "differs_from_paper", err);
+    const claim_cells cells = {report->experiment, "differs_from_paper", claim, NAN, NULL};
+    RS_TRY(rs_table_append(report->claims, &cells, err));
+    if (report->statement) count_claim(report, cells.verdict);
+    return add_finding(report, &claim, cells.verdict, err);
 }
 
 /* ---- the verdict ---- */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_status read_task(rs_train_settings **out, const char *text, rs_error *err)
+rs_status rs_lab_read_task(rs_train_settings **out, const char *text, rs_error *err)
 {
     char *copy = rs_strdup(text);
     if (!copy) return rs_fail_memory(err, "a task", strlen(text));
@@ -23,57 +23,35 @@ static rs_status read_task(rs_train_settings **out, const char *text, rs_error *
     return status;
 }
 
-static rs_status check_interrupted(const rs_run_outcome *outcome, rs_error *err)
-{
-    if (outcome->end == RS_RUN_INTERRUPTED)
-        return rs_fail(err, RS_E_INTERRUPTED, "training", NULL, "interrupted");
-    return RS_OK;
-}
-
 /* A run whose numbers are none has nothing to compare. */
 static rs_status check_end(const rs_run_outcome *outcome, rs_error *err)
 {
-    RS_TRY(check_interrupted(outcome, err));
+    if (outcome->end == RS_RUN_INTERRUPTED)
+        return rs_fail(err, RS_E_INTERRUPTED, "training", NULL, "interrupted");
     if (outcome->end == RS_RUN_NOT_FINITE)
         return rs_fail(err, RS_E_INTERNAL, "training", NULL, "step %lld: %s",
                        (long long)outcome->step, outcome->blame);
     return RS_OK;
 }
 
-/* The request's settings are the text's. */
-static rs_status run_task(rs_run_outcome *outcome, rs_run_request *request, const char *text,
-                          const rs_context *context, rs_error *err)
+rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *prepare,
+                       const rs_context *context, rs_error *err)
 {
     rs_context own = *context;
     own.threads = 1;
     own.progress = NULL;
-    rs_status status = read_task(&request->settings, text, err);
-    if (status == RS_OK) status = rs_train_run(outcome, request, &own, err);
-    rs_train_settings_close(request->settings);
-    return status;
-}
-
-rs_status rs_lab_train_seen(bool *diverged, const char *text, const rs_lab_finish *finish,
-                            const rs_context *context, rs_error *err)
-{
-    rs_run_outcome outcome = {0};
-    rs_run_request request = {.finish = finish->run, .finish_user = finish->user};
-    RS_TRY(run_task(&outcome, &request, text, context, err));
-    *diverged = outcome.end == RS_RUN_NOT_FINITE;
-    return check_interrupted(&outcome, err);
-}
-
-rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *prepare,
-                       const rs_context *context, rs_error *err)
-{
+    rs_train_settings *settings = NULL;
     *out = rs_result_new("train");
     if (!*out) return rs_fail_memory(err, "a result", 1);
+    rs_status status = rs_lab_read_task(&settings, text, err);
     rs_run_outcome outcome = {0};
-    rs_run_request request = {.result = *out,
-                              .prepare = prepare ? prepare->run : NULL,
-                              .prepare_user = prepare ? prepare->user : NULL};
-    rs_status status = run_task(&outcome, &request, text, context, err);
+    const rs_run_request request = {.settings = settings,
+                                    .result = *out,
+                                    .prepare = prepare ? prepare->run : NULL,
+                                    .prepare_user = prepare ? prepare->user : NULL};
+    if (status == RS_OK) status = rs_train_run(&outcome, &request, &own, err);
     if (status == RS_OK) status = check_end(&outcome, err);
+    rs_train_settings_close(settings);
     if (status == RS_OK) return RS_OK;
     rs_result_free(*out);
     *out = NULL;

@@ -27,7 +27,9 @@ static const rs_lab_experiment *skipped(void)
 /* Training runs, of some hundred steps each with --quick. */
 static bool trains(const rs_lab_experiment *experiment)
 {
-    return experiment == &rs_lab_kobayashi_fig2 || experiment == &rs_lab_alarms;
+    return experiment == &rs_lab_kobayashi_fig2 || experiment == &rs_lab_alarms ||
+           experiment == &rs_lab_dong_sorting || experiment == &rs_lab_dong_convex_hull ||
+           experiment == &rs_lab_dong_memorization || experiment == &rs_lab_dong_circle;
 }
 
 /* Hundreds or thousands of small networks and matrices are drawn, by rs_draws_run; gap-width-collapse, which
