@@ -305,7 +305,7 @@ static rs_status run_dong_circle(rs_lab_report *report, const rs_lab_options *op
 
 const rs_lab_experiment rs_lab_dong_circle = {
     "dong-circle",
-    "A recurrent layer, and two points on a circle",
+    "A recurrent layer on a circle",
     "Dong et al. 2021, section 4.3, the circle",
     "A layer learns to move two points a step along their circle and is then fed its own answers: "
     "do the two trajectories merge? Attention alone, with an MLP, with a skip, all without norms; "

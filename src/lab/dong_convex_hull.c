@@ -64,7 +64,7 @@ static rs_status run_dong_convex_hull(rs_lab_report *report, const rs_lab_option
 
 const rs_lab_experiment rs_lab_dong_convex_hull = {
     "dong-convex-hull",
-    "Convex hull: what paths of each length are worth",
+    "Convex hull, by length of path",
     "Dong et al. 2021, section 4.2, convex hull",
     "A model of six attentions learns which of ten points are vertices of their hull, at the "
     "published learning rate and at a hundred times that: how often paths of each length are right "

@@ -63,7 +63,7 @@ static rs_status run_dong_memorization(rs_lab_report *report, const rs_lab_optio
 
 const rs_lab_experiment rs_lab_dong_memorization = {
     "dong-memorization",
-    "Memorisation: what paths of each length are worth",
+    "Memorisation, by length of path",
     "Dong et al. 2021, section 4.2, memorisation",
     "A model of six attentions and MLPs learns a random bit for each word of 96 texts by heart, at "
     "the published learning rate and at 1e-3: how often paths of each length are right by "

@@ -72,7 +72,7 @@ static rs_status run_dong_sorting(rs_lab_report *report, const rs_lab_options *o
 
 const rs_lab_experiment rs_lab_dong_sorting = {
     "dong-sorting",
-    "Sorting: what paths of each length are worth",
+    "Sorting, by length of path",
     "Dong et al. 2021, section 4.2, sorting",
     "A model of six attentions learns to sort eight letters of ten, at the published learning rate "
     "and at a hundred times that: how often paths of each length are right by themselves, as the "
