@@ -114,6 +114,10 @@ extern const rs_lab_experiment rs_lab_dong_depth_init;
 extern const rs_lab_experiment rs_lab_dong_depth_pretrained;
 extern const rs_lab_experiment rs_lab_dong_paths;
 extern const rs_lab_experiment rs_lab_dong_ensemble;
+extern const rs_lab_experiment rs_lab_dong_sorting;
+extern const rs_lab_experiment rs_lab_dong_convex_hull;
+extern const rs_lab_experiment rs_lab_dong_memorization;
+extern const rs_lab_experiment rs_lab_dong_circle;
 extern const rs_lab_experiment rs_lab_dong_perturbation_lemma;
 extern const rs_lab_experiment rs_lab_causal_half_law;
 extern const rs_lab_experiment rs_lab_relative_position_linear_rate;
@@ -169,6 +173,9 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_kobayashi_ends_kind, rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind,
     rs_lab_depth_albert_kind, rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind,
     rs_lab_pretrained_albert_kind, rs_lab_pretrained_xlnet_kind, rs_lab_pretrained_models_kind,
-    rs_lab_noci_runs_kind, rs_lab_noci_recipes_kind;
+    rs_lab_noci_runs_kind, rs_lab_noci_recipes_kind, rs_lab_dong_sorting_lengths_kind,
+    rs_lab_dong_sorting_runs_kind, rs_lab_dong_hull_lengths_kind, rs_lab_dong_hull_runs_kind,
+    rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
+    rs_lab_dong_circle_runs_kind;
 
 #endif

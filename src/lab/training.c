@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_status read_task(rs_train_settings **out, const char *text, rs_error *err)
+rs_status rs_lab_read_task(rs_train_settings **out, const char *text, rs_error *err)
 {
     char *copy = rs_strdup(text);
     if (!copy) return rs_fail_memory(err, "a task", strlen(text));
@@ -38,7 +38,7 @@ static rs_status train(rs_result **out, rs_run_outcome *outcome, const char *tex
     rs_train_settings *settings = NULL;
     *out = rs_result_new("train");
     if (!*out) return rs_fail_memory(err, "a result", 1);
-    rs_status status = read_task(&settings, text, err);
+    rs_status status = rs_lab_read_task(&settings, text, err);
     const rs_run_request request = {.settings = settings,
                                     .result = *out,
                                     .prepare = prepare ? prepare->run : NULL,

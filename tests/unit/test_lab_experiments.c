@@ -41,7 +41,9 @@ static bool trains(const rs_lab_experiment *experiment)
     static const rs_lab_experiment *const of[] = {
         &rs_lab_kobayashi_fig2,     &rs_lab_alarms,
         &rs_lab_noci_fig1_training, &rs_lab_noci_fig5_adam,
-        &rs_lab_noci_table1_small,
+        &rs_lab_noci_table1_small,  &rs_lab_dong_sorting,
+        &rs_lab_dong_convex_hull,   &rs_lab_dong_memorization,
+        &rs_lab_dong_circle,
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (of[i] == experiment) return true;
