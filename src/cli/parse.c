@@ -203,9 +203,21 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
     return status;
 }
 
+/* Of inputs that are several all behind the first. */
+static rs_status take_other(cli_args *args, const char *argument, rs_error *err)
+{
+    if (args->n_others == CLI_MOST_OTHERS)
+        return rs_fail(err, RS_E_USAGE, argument, "compare fewer at a time",
+                       "%d inputs behind the first are the most", CLI_MOST_OTHERS);
+    args->others[args->n_others++] = argument;
+    return RS_OK;
+}
+
 static rs_status take_input(cli_args *args, const cli_command *command, const char *argument,
                             rs_error *err)
 {
+    bool several = command->input && strstr(command->input, "...");
+    if (several && args->input) return take_other(args, argument, err);
     const char **free_one = !command->input                                ? NULL
                             : !args->input                                 ? &args->input
                             : strchr(command->input, ' ') && !args->second ? &args->second
