@@ -53,10 +53,13 @@ static double moved_by(const rs_factor *factor, int64_t rows, const double *norm
     return sum / 12;
 }
 
+/* With what float64 itself loses on the way, here and where weights were made. */
 static double rounding_squared(const rs_head *h)
 {
+    double own = 4 * DBL_EPSILON;
     return moved_by(&h->product->a, h->rows, h->norms_a, h->norms_b, h->inner) +
-           moved_by(&h->product->b, h->cols, h->norms_b, h->norms_a, h->inner);
+           moved_by(&h->product->b, h->cols, h->norms_b, h->norms_a, h->inner) +
+           own * own * h->pair.trace_x * h->pair.trace_y;
 }
 
 /* ---- the room ---- */
@@ -65,13 +68,13 @@ static double rounding_squared(const rs_head *h)
  * widths, w = r1 + r2. */
 typedef struct places {
     int64_t m, n, r1, r2, w, most; /* most: the larger of r1 and r2 */
-    double *stack_a, *stack_b;     /* [m, w], [n, w] */
-    double *factor;                /* [max(m, n), most] */
+    double *stack_a, *stack_b;     /* [w, m], [w, n]: a unit is a row */
+    double *factor;                /* [most, max(m, n)] */
     double *gram_a, *gram_b;       /* [w, w] */
     double *x1, *x2, *y1, *y2;     /* [r1, r1], [r2, r2] */
     double *cross_a, *cross_b;     /* [r1, r2] */
     rs_leading leading1, leading2; /* [r1, most], [r2, most] */
-    double *sigma, *superdiagonal; /* [w + 1] */
+    double *sigma;                 /* [w + 1] */
     double *work;
 } places;
 
@@ -84,7 +87,7 @@ static size_t place_all(places *p, double *memory)
 {
     size_t m = (size_t)p->m, n = (size_t)p->n, r1 = (size_t)p->r1, r2 = (size_t)p->r2,
            w = (size_t)p->w, most = (size_t)p->most;
-    size_t work = larger(rs_gram_work(p->w), rs_leading_work(p->most, p->most));
+    size_t work = larger(2 * w * w, rs_leading_work(p->most, p->most));
     work = larger(work, larger(33 * most, most * most * 2));
     struct {
         double **at;
@@ -105,7 +108,6 @@ static size_t place_all(places *p, double *memory)
                {&p->leading2.left, r2 * most},
                {&p->leading2.right, r2 * most},
                {&p->sigma, w + 1},
-               {&p->superdiagonal, w + 1},
                {&p->work, work}};
     size_t total = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -154,27 +156,14 @@ void rs_change_room_close(rs_change_room *room)
 
 /* ---- the stacks ---- */
 
-/* Copies [rows, r] times `sign` into the columns from `first` on of a stack. */
-static void put(double *stack, int64_t w, int64_t first, const double *factor, int64_t rows,
-                int64_t r, double sign)
-{
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < r; j++)
-            stack[i * w + first + j] = sign * factor[i * r + j];
-}
-
-/* Puts first − second into the r columns of the stack from `first` on, second being those from `second`
- * on; whether there is any difference. */
-static bool put_difference(double *stack, int64_t w, int64_t at, const double *first,
-                           int64_t second, int64_t rows, int64_t r, double sign)
+/* out = first − second; whether there is any difference. */
+static bool subtract(double *out, const double *first, const double *second, int64_t n)
 {
     bool any = false;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < r; j++) {
-            double difference = sign * (first[i * r + j] - stack[i * w + second + j]);
-            stack[i * w + at + j] = difference;
-            any |= difference != 0;
-        }
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = first[i] - second[i];
+        any |= out[i] != 0;
+    }
     return any;
 }
 
@@ -187,39 +176,27 @@ typedef struct filled {
 static rs_status fill_stacks(filled *f, places *p, const rs_product *one, const rs_product *two,
                              rs_fold fold, rs_error *err)
 {
+    int64_t in_a = p->r1 * p->m, in_b = p->r1 * p->n; /* numbers of the first blocks */
     *f = (filled){p->r1 == p->r2, true, true};
+    RS_TRY(rs_factor_read_vectors(p->stack_a + in_a, &two->a, fold, err));
+    RS_TRY(rs_factor_read_vectors(p->stack_b, &one->b, fold, err));
     if (f->differences) {
-        RS_TRY(rs_factor_read(p->factor, &two->a, fold, err));
-        put(p->stack_a, p->w, p->r1, p->factor, p->m, p->r2, 1);
-        RS_TRY(rs_factor_read(p->factor, &one->a, fold, err));
-        f->a = put_difference(p->stack_a, p->w, 0, p->factor, p->r1, p->m, p->r1, 1);
-        RS_TRY(rs_factor_read(p->factor, &one->b, fold, err));
-        put(p->stack_b, p->w, 0, p->factor, p->n, p->r1, 1);
-        RS_TRY(rs_factor_read(p->factor, &two->b, fold, err));
-        f->b = put_difference(p->stack_b, p->w, p->r1, p->factor, 0, p->n, p->r1, -1);
+        RS_TRY(rs_factor_read_vectors(p->factor, &one->a, fold, err));
+        f->a = subtract(p->stack_a, p->factor, p->stack_a + in_a, in_a);
+        RS_TRY(rs_factor_read_vectors(p->factor, &two->b, fold, err));
+        f->b = subtract(p->stack_b + in_b, p->stack_b, p->factor, in_b);
         return RS_OK;
     }
-    const struct {
-        double *stack;
-        const rs_factor *factor;
-        int64_t first, rows, r;
-        double sign;
-    } parts[] = {{p->stack_a, &one->a, 0, p->m, p->r1, 1},
-                 {p->stack_a, &two->a, p->r1, p->m, p->r2, -1},
-                 {p->stack_b, &one->b, 0, p->n, p->r1, 1},
-                 {p->stack_b, &two->b, p->r1, p->n, p->r2, 1}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        RS_TRY(rs_factor_read(p->factor, parts[i].factor, fold, err));
-        put(parts[i].stack, p->w, parts[i].first, p->factor, parts[i].rows, parts[i].r,
-            parts[i].sign);
-    }
+    RS_TRY(rs_factor_read_vectors(p->stack_a, &one->a, fold, err));
+    RS_TRY(rs_factor_read_vectors(p->stack_b + in_b, &two->b, fold, err));
+    cblas_dscal((blasint)(p->r2 * p->m), -1, p->stack_a + in_a, 1);
     return RS_OK;
 }
 
-static void gram_of(double *gram, const double *stack, int64_t rows, int64_t w)
+static void gram_of(double *gram, const double *stack, int64_t length, int64_t w)
 {
     memset(gram, 0, (size_t)(w * w) * sizeof *gram);
-    rs_gram_add_cols(gram, stack, rows, w, w);
+    rs_gram_add_rows(gram, stack, w, length, length);
     rs_gram_symmetrise(gram, w);
 }
 
@@ -259,11 +236,11 @@ static bool keeps_digits(const double *gram, const double *norms, int64_t r)
     return true;
 }
 
-static rs_status direct_gram(double *gram, places *p, const rs_factor *factor, int64_t rows,
+static rs_status direct_gram(double *gram, places *p, const rs_factor *factor, int64_t length,
                              rs_fold fold, rs_error *err)
 {
-    RS_TRY(rs_factor_read(p->factor, factor, fold, err));
-    gram_of(gram, p->factor, rows, factor->inner);
+    RS_TRY(rs_factor_read_vectors(p->factor, factor, fold, err));
+    gram_of(gram, p->factor, length, factor->inner);
     return RS_OK;
 }
 
@@ -294,14 +271,51 @@ static rs_status split_grams(places *p, const filled *f, const rs_head *a, const
 
 /* ---- the spectrum of the change ---- */
 
-/* Keeps `count` columns of the stack from `first` on. */
-static void keep_columns(double *stack, int64_t rows, int64_t w, int64_t first, int64_t count)
+/* The careful route wants a unit a column, and overwrites what it gets. */
+static rs_status careful_spectrum(places *p, int64_t first, int64_t r, rs_error *err)
 {
-    for (int64_t i = 0; i < rows; i++)
-        memmove(stack + i * count, stack + i * w + first, (size_t)count * sizeof *stack);
+    int64_t m = p->m, n = p->n;
+    double *a = rs_malloc((size_t)(m + n), (size_t)r * sizeof *a), *b = a ? a + m * r : NULL;
+    if (!a)
+        return rs_fail_memory(err, "changes of products",
+                              (size_t)(m + n) * (size_t)r * sizeof *a);
+    for (int64_t j = 0; j < r; j++) {
+        for (int64_t i = 0; i < m; i++)
+            a[i * r + j] = p->stack_a[(first + j) * m + i];
+        for (int64_t i = 0; i < n; i++)
+            b[i * r + j] = p->stack_b[(first + j) * n + i];
+    }
+    rs_status status = rs_factor_spectrum(p->sigma, a, m, b, n, r, err);
+    rs_free(a);
+    return status;
 }
 
-/* Singular values of the change into p->sigma, *k of them; the stacks are overwritten. */
+/* Σσ² must be tr(XY) to this, relative. */
+static const double CHECK = 1e-12;
+
+/* From the Grams X and Y of the stacks: their triangles, the small product, its values (a half to a quarter
+ * of the price of scan's route, whose smallest values are better: a change has no condition). *trusted:
+ * the Grams carried them. */
+static rs_status gram_spectrum(bool *trusted, places *p, const double *x, const double *y, int64_t r,
+                               rs_error *err)
+{
+    size_t square = (size_t)(r * r);
+    double *product = p->work, *other = p->work + square, sum = 0;
+    memcpy(product, x, square * sizeof *x);
+    memcpy(other, y, square * sizeof *y);
+    *trusted = rs_gram_triangle(product, x, r) && rs_gram_triangle(other, y, r);
+    if (!*trusted) return RS_OK;
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r, (blasint)r,
+                1, other, (blasint)r, product, (blasint)r);
+    RS_TRY(rs_matrix_spectrum(p->sigma, product, r, r, err));
+    for (int64_t i = 0; i < r; i++)
+        sum += p->sigma[i] * p->sigma[i];
+    double trace = cblas_ddot((blasint)square, x, 1, y, 1);
+    *trusted = fabs(trace - sum) <= CHECK * trace;
+    return RS_OK;
+}
+
+/* Singular values of the change into p->sigma, *k of them. */
 static rs_status change_spectrum(int64_t *k, places *p, const filled *f, rs_error *err)
 {
     int64_t r = p->w, first = 0;
@@ -318,18 +332,9 @@ static rs_status change_spectrum(int64_t *k, places *p, const filled *f, rs_erro
             block(p->y2, p->gram_b, p->w, first, first, r, r);
         }
         const double *x = r < p->w ? p->x2 : p->gram_a, *y = r < p->w ? p->y2 : p->gram_b;
-        rs_bidiagonal product = {.n = r, .d = p->sigma, .e = p->superdiagonal};
-        double trace = cblas_ddot((blasint)(r * r), x, 1, y, 1);
-        RS_TRY(rs_gram_bidiagonal(&product, &trusted, x, y, p->work, err));
-        if (trusted) RS_TRY(rs_bidiagonal_values(&product, 1, p->work, err));
-        if (trusted) RS_TRY(rs_gram_refine(p->sigma, &trusted, x, y, trace, r, p->work, err));
+        RS_TRY(gram_spectrum(&trusted, p, x, y, r, err));
     }
-    if (trusted) return RS_OK;
-    if (r < p->w) {
-        keep_columns(p->stack_a, p->m, p->w, first, r);
-        keep_columns(p->stack_b, p->n, p->w, first, r);
-    }
-    return rs_factor_spectrum(p->sigma, p->stack_a, p->m, p->stack_b, p->n, r, err);
+    return trusted ? RS_OK : careful_spectrum(p, first, r, err);
 }
 
 /* ---- the overlaps ---- */
@@ -348,11 +353,9 @@ static rs_status triangle(double *gram, int64_t *rows, places *p, const rs_facto
             return RS_OK;
         }
     }
-    RS_TRY(rs_factor_read(p->factor, factor, fold, err));
+    RS_TRY(rs_factor_read_vectors(p->factor, factor, fold, err));
     *rows = r < features ? r : features;
-    RS_TRY(rs_factor_triangle(p->factor, features, r, p->work, p->work + r, err));
-    memcpy(gram, p->factor, (size_t)(*rows * r) * sizeof *gram);
-    return RS_OK;
+    return rs_factor_triangle(gram, p->factor, features, r, p->work, err);
 }
 
 static rs_status leading_of(const rs_leading *out, places *p, const rs_head *head, double *x,
@@ -397,12 +400,12 @@ static rs_status overlaps(rs_change *out, places *p, const rs_head *a, const rs_
 
 /* ---- a product that is smaller than its factors ---- */
 
-static void multiply(double *out, const double *stack_a, const double *stack_b, const places *p,
-                     int64_t first, int64_t r)
+/* A Bᵀ of r units of the stacks, from `first` on. */
+static void multiply(double *out, const places *p, int64_t first, int64_t r)
 {
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->m, (blasint)p->n, (blasint)r, 1,
-                stack_a + first, (blasint)p->w, stack_b + first, (blasint)p->w, 0, out,
-                (blasint)p->n);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)r, 1,
+                p->stack_a + first * p->m, (blasint)p->m, p->stack_b + first * p->n, (blasint)p->n,
+                0, out, (blasint)p->n);
 }
 
 /* What four matrices [m, n] or [n, n] of a dense pair are: the change, both products' vectors. */
@@ -429,9 +432,9 @@ static double dense_overlap(double *cosines, const double *one, const double *tw
 static rs_status dense_overlaps(rs_change *out, const places *p, const dense *d, rs_error *err)
 {
     int64_t q = p->m < p->n ? p->m : p->n, k = out->subspace;
-    multiply(d->product, p->stack_a, p->stack_b, p, 0, p->r1);
+    multiply(d->product, p, 0, p->r1);
     RS_TRY(rs_singular_vectors(d->left1, d->right1, d->sigma, d->product, p->m, p->n, err));
-    multiply(d->product, p->stack_a, p->stack_b, p, p->r1, p->r2); /* its sign turns vectors alone */
+    multiply(d->product, p, p->r1, p->r2); /* its sign turns vectors alone */
     RS_TRY(rs_singular_vectors(d->left2, d->right2, d->sigma, d->product, p->m, p->n, err));
     out->left = overlap_beside_chance(
         dense_overlap(d->cosines, d->left1, d->left2, false, p->m, q, k), k, p->m);
@@ -443,17 +446,14 @@ static rs_status dense_overlaps(rs_change *out, const places *p, const dense *d,
 /* The stacks as [A₁, −A₂] and [B₁, B₂]. */
 static void undo_differences(const places *p)
 {
-    for (int64_t i = 0; i < p->m; i++)
-        for (int64_t j = 0; j < p->r1; j++) {
-            double *one = p->stack_a + i * p->w + j, *two = one + p->r1;
-            *one += *two;
-            *two = -*two;
-        }
-    for (int64_t i = 0; i < p->n; i++)
-        for (int64_t j = 0; j < p->r1; j++) {
-            double *one = p->stack_b + i * p->w + j, *two = one + p->r1;
-            *two = *one - *two;
-        }
+    double *one_a = p->stack_a, *two_a = one_a + p->r1 * p->m, *one_b = p->stack_b,
+           *two_b = one_b + p->r1 * p->n;
+    for (int64_t i = 0; i < p->r1 * p->m; i++) {
+        one_a[i] += two_a[i];
+        two_a[i] = -two_a[i];
+    }
+    for (int64_t i = 0; i < p->r1 * p->n; i++)
+        two_b[i] = one_b[i] - two_b[i];
 }
 
 static rs_status dense_change(rs_change *out, int64_t *k, const places *p, const filled *f,
@@ -470,7 +470,7 @@ static rs_status dense_change(rs_change *out, int64_t *k, const places *p, const
     d.sigma = d.right2 + q * n;
     d.cosines = d.sigma + q;
     *k = (int64_t)q;
-    multiply(d.product, p->stack_a, p->stack_b, p, 0, p->w);
+    multiply(d.product, p, 0, p->w);
     rs_status status = rs_matrix_spectrum(p->sigma, d.product, p->m, p->n, err);
     if (f->differences) undo_differences(p);
     if (status == RS_OK && out->subspace > 0) status = dense_overlaps(out, p, &d, err);

@@ -49,9 +49,9 @@ size_t rs_leading_work(int64_t ka, int64_t kb);
 double rs_overlap_of(const double *g1, const double *c, const double *g2, int64_t r1, int64_t r2,
                      int64_t k, double *work);
 
-/* Replaces a factor [m, r], row-major, by the triangle R of its QR decomposition: the first min(m, r)
- * rows, [min(m, r), r]. tau: min(m, r) doubles; work: 32 r. */
-rs_status rs_factor_triangle(double *a, int64_t m, int64_t r, double *tau, double *work,
+/* Finds the triangle R [min(m, r), r] of the QR decomposition of a factor whose r columns, of length m, are
+ * the rows of `vectors` [r, m], which is overwritten. work: 33 r doubles. */
+rs_status rs_factor_triangle(double *triangle, double *vectors, int64_t m, int64_t r, double *work,
                              rs_error *err);
 
 #endif
