@@ -49,10 +49,14 @@ static bool same_case(const rs_finding *a, const rs_finding *b)
            same_text(a->attention, b->attention) && same_text(a->variant, b->variant);
 }
 
-/* What is always said, or about the run alone. */
+/* What is always said, or about the run or its inputs alone. */
 static bool says_nothing(const rs_finding *f)
 {
-    return rs_finding_is_housekeeping(f) || strcmp(f->code, "rank_summary") == 0;
+    static const char *const codes[] = {"rank_summary", "beyond_trained_length",
+                                        "padding_id"};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (strcmp(f->code, codes[i]) == 0) return true;
+    return rs_finding_is_housekeeping(f);
 }
 
 static bool has_case(const rs_result *result, const rs_finding *f)
@@ -249,10 +253,18 @@ static rs_status say_missing(rs_result *result, const rs_comparison *c, rs_error
     }
     if (a + b + apart == 0) return RS_OK;
     char message[900];
-    snprintf(message, sizeof message,
-             "%.200s: %zu products are compared; %zu of the first have no counterpart, %zu of the "
-             "other have none, and of %zu pairs the ranks alone are compared",
-             c->b->path, c->pairs.both - apart, a, b, apart);
+    int length = snprintf(message, sizeof message, "%.200s: %zu products are compared", c->b->path,
+                          c->pairs.both - apart);
+    const struct {
+        size_t n;
+        const char *what;
+    } rest[] = {{a, "of the first have no counterpart"},
+                {b, "of the other have none in the first"},
+                {apart, "are compared by their ranks alone"}};
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        if (rest[i].n)
+            length += snprintf(message + length, sizeof message - (size_t)length, "; %zu %s",
+                               rest[i].n, rest[i].what);
     rs_finding f = rs_finding_of(RS_INFO, "not_compared");
     f.value = (double)(a + b + apart);
     f.table = "not_compared";

@@ -48,10 +48,8 @@ static tally tally_of(const rs_comparison *c)
 
 static void say_ranks(rs_buffer *text, const tally *t)
 {
-    rs_buffer_printf(text, "the effective rank of %zu product%s is %.3g %% of chance, where it was "
-                           "%.3g %%",
-                     t->ranked, t->ranked == 1 ? "" : "s", 100 * t->ratio_b / (double)t->ranked,
-                     100 * t->ratio_a / (double)t->ranked);
+    rs_buffer_printf(text, "on average %.3g %% of chance's effective rank became %.3g %%",
+                     100 * t->ratio_a / (double)t->ranked, 100 * t->ratio_b / (double)t->ranked);
 }
 
 /* ---- the answers, the gravest first ---- */
@@ -107,9 +105,12 @@ static bool say_ranks_alone(rs_buffer *text, rs_verdict *v, const tally *t)
     if (t->measured > 0) return false;
     v->code = t->ranked ? "ranks_alone" : "no_spectrum";
     if (t->ranked) {
-        rs_buffer_puts(text, "The models differ in width, so ranks alone are compared: ");
-        say_ranks(text, t);
-        rs_buffer_puts(text, " in the first.");
+        rs_buffer_printf(text,
+                         "The models differ in width, so ranks alone are compared: %zu products of the "
+                         "first have on average %.3g %% of chance's effective rank, their counterparts "
+                         "%.3g %%.",
+                         t->ranked, 100 * t->ratio_a / (double)t->ranked,
+                         100 * t->ratio_b / (double)t->ranked);
         v->value = (t->ratio_b - t->ratio_a) / (double)t->ranked;
     } else {
         rs_buffer_puts(text, "No product has a spectrum in both: none could be compared.");
