@@ -614,11 +614,11 @@ typedef struct rs_compare_settings {
     size_t size;
     rs_call_settings call;
     rs_run_settings run;
-    const char *const *others; /* [n_others] checkpoints, each of which is compared with PATH */
-    size_t n_others;           /* at least 1 */
-    int first_layer;           /* first layer that is compared, from 0 */
-    int last_layer;            /* last layer; -1: the last */
-    double tolerance;          /* as in rs_scan_settings */
+    const char *const *others;  /* [n_others] checkpoints, each of which is compared with PATH */
+    size_t n_others;            /* at least 1 */
+    int first_layer;            /* first layer that is compared, from 0 */
+    int last_layer;             /* last layer; -1: the last */
+    double tolerance;           /* as in rs_scan_settings */
     bool fold_norms, with_bias; /* as in rs_scan_settings */
     /* Leading singular directions of each product that are compared; 0: as many as the effective rank
      * of the first one's. */

@@ -14,13 +14,14 @@ static void defaults(rs_any_settings *settings)
 
 static rs_status take_thresholds(rs_compare_options *o, const rs_compare_settings *s, rs_error *err)
 {
-    const rs_known_threshold known[] = {{"rank_fell", &o->thresholds.rank_fell},
-                                        {"rank_rose", &o->thresholds.rank_rose},
-                                        {"turned_away", &o->thresholds.turned_away},
-                                        {"qk_low_rank", &o->scan.thresholds.qk_low_rank},
-                                        {"ov_low_rank", &o->scan.thresholds.ov_low_rank},
-                                        {"dead_head", &o->scan.thresholds.dead_head},
-                                        {"decay_equilibrium", &o->scan.thresholds.decay_equilibrium}};
+    const rs_known_threshold known[] = {
+        {"rank_fell", &o->thresholds.rank_fell},
+        {"rank_rose", &o->thresholds.rank_rose},
+        {"turned_away", &o->thresholds.turned_away},
+        {"qk_low_rank", &o->scan.thresholds.qk_low_rank},
+        {"ov_low_rank", &o->scan.thresholds.ov_low_rank},
+        {"dead_head", &o->scan.thresholds.dead_head},
+        {"decay_equilibrium", &o->scan.thresholds.decay_equilibrium}};
     return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
                               err);
 }

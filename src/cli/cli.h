@@ -142,11 +142,11 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name;
     unsigned bit;
-    const char *input;    /* what it takes: "PATH"; with a blank: two at most, or where dots end it two
+    const char *input; /* what it takes: "PATH"; with a blank: two at most, or where dots end it two
                              and more; in brackets: or nothing; NULL: nothing */
-    const char *brief;    /* one line */
-    const char *about;    /* paragraphs, separated by newlines */
-    const char *examples; /* lines "command # what for" */
+    const char *brief; /* one line */
+    const char *about; /* paragraphs, separated by newlines */
+    const char *examples;         /* lines "command # what for" */
     void (*init)(cli_args *args); /* the command's settings */
     rs_status (*ask)(rs_result **out, const cli_args *args, rs_error *err);
 } cli_command;

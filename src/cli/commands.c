@@ -239,15 +239,18 @@ const cli_command cli_commands[] = {
      "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
      init_paths, ask_paths},
     {"compare", CLI_COMPARE, "A B...", "what changed between checkpoints of a run, or two models",
-     "Sets two checkpoints side by side: every head's products by the measures of 'rankscope scan', "
+     "Sets two checkpoints side by side: every head's products by the measures of 'rankscope "
+     "scan', "
      "how far each product moved and in how many directions, how far its leading singular "
      "directions agree, beside random ones, and which findings came or went. Of several, each is "
      "compared with the first. Models may differ: what can be compared is, the rest is named. With "
      "inputs (--text, --tokens, --random ...) both are run on them, and their tokens are compared "
      "state by state.\n"
-     "A and B are each a Hugging Face directory, one .safetensors file beside its config.json, or a "
+     "A and B are each a Hugging Face directory, one .safetensors file beside its config.json, or "
+     "a "
      ".gguf file. Heads are paired by layer, number and product.\n"
-     "Tables: summary, layers, heads, models, findings_changed, not_compared; with inputs tokens and "
+     "Tables: summary, layers, heads, models, findings_changed, not_compared; with inputs tokens "
+     "and "
      "loss.",
      "rankscope compare run/checkpoint-500 run/checkpoint-1000 # what did these steps change?\n"
      "rankscope compare base/ tuned/ --table heads --sort change_relative --top 10 # which heads?\n"

@@ -521,7 +521,7 @@ const cli_option cli_options[] = {
              "no order."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,
      .help = "Number of threads."},
-    {"memory", "SIZE", CLI_BYTES, CALL(memory), CLI_SCAN | CLI_RUNS | CLI_TRAIN | CLI_PREDICT,
+    {"memory", "SIZE", CLI_BYTES, CALL(memory), CLI_SCAN | CLI_FED | CLI_TRAIN | CLI_PREDICT,
      "the smaller of the control group's limit and what the machine has available", NULL,
      .help = "Memory that the run may take, such as 512M or 8GiB (K, M, G, T are powers of 1024). "
              "What it "

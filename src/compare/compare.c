@@ -9,8 +9,8 @@
 
 void rs_compare_defaults(rs_compare_options *options)
 {
-    *options = (rs_compare_options){
-        .thresholds = {.rank_fell = 0.2, .rank_rose = 0.2, .turned_away = 3}};
+    *options =
+        (rs_compare_options){.thresholds = {.rank_fell = 0.2, .rank_rose = 0.2, .turned_away = 3}};
     rs_scan_defaults(&options->scan);
 }
 
@@ -89,8 +89,7 @@ static rs_status run_models(work *w, rs_result *result, rs_input_files *files,
     RS_TRY(rs_input_source_check(&w->request->options.source, err));
     for (size_t i = 0; i <= w->n; i++) {
         rs_error why = {0};
-        rs_status status =
-            rs_compare_run(&w->models[i], result, files, w->request, context, &why);
+        rs_status status = rs_compare_run(&w->models[i], result, files, w->request, context, &why);
         if (status != RS_OK && err) *err = why;
         if (status != RS_OK) return status;
         ran += w->models[i].probe != NULL;

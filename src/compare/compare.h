@@ -13,16 +13,16 @@
 
 /* Thresholds of the findings; each can be set by --threshold CODE=VALUE. */
 typedef struct rs_compare_thresholds {
-    double rank_fell;  /* found when a product lost more than this share of its effective rank */
-    double rank_rose;  /* found when it gained more than that */
+    double rank_fell;   /* found when a product lost more than this share of its effective rank */
+    double rank_rose;   /* found when it gained more than that */
     double turned_away; /* found when both overlaps are within so many spreads of chance */
 } rs_compare_thresholds;
 
 /* What is compared and said. */
 typedef struct rs_compare_options {
     rs_scan_options scan; /* layers, folding, tolerance and thresholds of both */
-    int64_t subspace;     /* leading directions that are compared; 0: the effective rank, rounded up */
-    bool tokens;          /* the models are run on `source`, too */
+    int64_t subspace; /* leading directions that are compared; 0: the effective rank, rounded up */
+    bool tokens;      /* the models are run on `source`, too */
     rs_input_source source;
     int64_t batch; /* samples that are run at once; 0: as memory allows */
     rs_compare_thresholds thresholds;

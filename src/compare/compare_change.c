@@ -31,14 +31,20 @@ const char *rs_moved_name(rs_moved moved)
 static double spacing(rs_dtype dtype)
 {
     switch (dtype) {
-    case RS_F64: return DBL_EPSILON;
-    case RS_F16: return 0x1p-10;
-    case RS_BF16: return 0x1p-7;
+    case RS_F64:
+        return DBL_EPSILON;
+    case RS_F16:
+        return 0x1p-10;
+    case RS_BF16:
+        return 0x1p-7;
     case RS_F8_E4M3:
-    case RS_F8_E4M3FNUZ: return 0x1p-3;
+    case RS_F8_E4M3FNUZ:
+        return 0x1p-3;
     case RS_F8_E5M2:
-    case RS_F8_E5M2FNUZ: return 0x1p-2;
-    default: return FLT_EPSILON;
+    case RS_F8_E5M2FNUZ:
+        return 0x1p-2;
+    default:
+        return FLT_EPSILON;
     }
 }
 
@@ -47,7 +53,8 @@ static double spacing(rs_dtype dtype)
 static double moved_by(const rs_factor *factor, int64_t rows, const double *norms,
                        const double *other, int64_t r)
 {
-    double step = rs_factor_step_squared(factor), relative = spacing(factor->tensor->dtype), sum = 0;
+    double step = rs_factor_step_squared(factor), relative = spacing(factor->tensor->dtype),
+           sum = 0;
     for (int64_t j = 0; j < r; j++)
         sum += (step > 0 ? step * (double)rows : relative * relative * norms[j]) * other[j];
     return sum / 12;
@@ -170,7 +177,7 @@ static bool subtract(double *out, const double *first, const double *second, int
 /* What of the stacks has any numbers. */
 typedef struct filled {
     bool differences; /* they are [A₁ − A₂, A₂] and [B₁, B₁ − B₂], not [A₁, −A₂] and [B₁, B₂] */
-    bool a, b;        /* A₁ − A₂, B₁ − B₂ are not zero */
+    bool a, b; /* A₁ − A₂, B₁ − B₂ are not zero */
 } filled;
 
 static rs_status fill_stacks(filled *f, places *p, const rs_product *one, const rs_product *two,
@@ -219,9 +226,9 @@ static void other_grams(double *other, double *cross, const double *gram, int64_
     for (int64_t i = 0; i < r; i++)
         for (int64_t j = 0; j < r; j++) {
             double own = gram[(base + i) * w + base + j],
-                   between = gram[(difference + i) * w + base + j],  /* EᵀF */
-                   turned = gram[(base + i) * w + difference + j],   /* FᵀE */
-                   square = gram[(difference + i) * w + difference + j]; /* EᵀE */
+                   between = gram[(difference + i) * w + base + j],   /* EᵀF */
+                turned = gram[(base + i) * w + difference + j],       /* FᵀE */
+                square = gram[(difference + i) * w + difference + j]; /* EᵀE */
             other[i * r + j] = own + sign * (between + turned) + square;
             cross[i * r + j] = first ? own - turned : own + between;
         }
@@ -277,8 +284,7 @@ static rs_status careful_spectrum(places *p, int64_t first, int64_t r, rs_error 
     int64_t m = p->m, n = p->n;
     double *a = rs_malloc((size_t)(m + n), (size_t)r * sizeof *a), *b = a ? a + m * r : NULL;
     if (!a)
-        return rs_fail_memory(err, "changes of products",
-                              (size_t)(m + n) * (size_t)r * sizeof *a);
+        return rs_fail_memory(err, "changes of products", (size_t)(m + n) * (size_t)r * sizeof *a);
     for (int64_t j = 0; j < r; j++) {
         for (int64_t i = 0; i < m; i++)
             a[i * r + j] = p->stack_a[(first + j) * m + i];
@@ -296,8 +302,8 @@ static const double CHECK = 1e-12;
 /* From the Grams X and Y of the stacks: their triangles, the small product, its values (a half to a quarter
  * of the price of scan's route, whose smallest values are better: a change has no condition). *trusted:
  * the Grams carried them. */
-static rs_status gram_spectrum(bool *trusted, places *p, const double *x, const double *y, int64_t r,
-                               rs_error *err)
+static rs_status gram_spectrum(bool *trusted, places *p, const double *x, const double *y,
+                               int64_t r, rs_error *err)
 {
     size_t square = (size_t)(r * r);
     double *product = p->work, *other = p->work + square, sum = 0;
@@ -305,8 +311,8 @@ static rs_status gram_spectrum(bool *trusted, places *p, const double *x, const 
     memcpy(other, y, square * sizeof *y);
     *trusted = rs_gram_triangle(product, x, r) && rs_gram_triangle(other, y, r);
     if (!*trusted) return RS_OK;
-    cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r, (blasint)r,
-                1, other, (blasint)r, product, (blasint)r);
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r,
+                (blasint)r, 1, other, (blasint)r, product, (blasint)r);
     RS_TRY(rs_matrix_spectrum(p->sigma, product, r, r, err));
     for (int64_t i = 0; i < r; i++)
         sum += p->sigma[i] * p->sigma[i];
@@ -377,10 +383,10 @@ static int64_t directions(const rs_head *a, const rs_head *b, int64_t asked)
     return k;
 }
 
-static rs_overlap overlap_beside_chance(double overlap, int64_t k, int64_t dimension)
+static rs_overlap_side overlap_beside_chance(double overlap, int64_t k, int64_t dimension)
 {
     rs_overlap_chance chance = rs_overlap_by_chance(k, dimension);
-    return (rs_overlap){fmin(overlap, 1), chance.mean, chance.spread};
+    return (rs_overlap_side){fmin(overlap, 1), chance.mean, chance.spread};
 }
 
 static rs_status overlaps(rs_change *out, places *p, const rs_head *a, const rs_head *b,
@@ -393,8 +399,8 @@ static rs_status overlaps(rs_change *out, places *p, const rs_head *a, const rs_
         rs_overlap_of(p->leading1.left, p->cross_a, p->leading2.left, p->r1, p->r2, k, p->work), k,
         p->m);
     out->right = overlap_beside_chance(
-        rs_overlap_of(p->leading1.right, p->cross_b, p->leading2.right, p->r1, p->r2, k, p->work), k,
-        p->n);
+        rs_overlap_of(p->leading1.right, p->cross_b, p->leading2.right, p->r1, p->r2, k, p->work),
+        k, p->n);
     return RS_OK;
 }
 
@@ -403,9 +409,9 @@ static rs_status overlaps(rs_change *out, places *p, const rs_head *a, const rs_
 /* A Bᵀ of r units of the stacks, from `first` on. */
 static void multiply(double *out, const places *p, int64_t first, int64_t r)
 {
-    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)r, 1,
-                p->stack_a + first * p->m, (blasint)p->m, p->stack_b + first * p->n, (blasint)p->n,
-                0, out, (blasint)p->n);
+    cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)p->m, (blasint)p->n, (blasint)r,
+                1, p->stack_a + first * p->m, (blasint)p->m, p->stack_b + first * p->n,
+                (blasint)p->n, 0, out, (blasint)p->n);
 }
 
 /* What four matrices [m, n] or [n, n] of a dense pair are: the change, both products' vectors. */
@@ -482,7 +488,7 @@ static rs_status dense_change(rs_change *out, int64_t *k, const places *p, const
 
 static rs_change no_change(void)
 {
-    const rs_overlap none = {NAN, NAN, NAN};
+    const rs_overlap_side none = {NAN, NAN, NAN};
     return (rs_change){.norm = NAN,
                        .relative = NAN,
                        .floor = NAN,
@@ -504,9 +510,9 @@ static void finish(rs_change *out, const rs_head *a, const rs_head *b, const dou
     out->effective_rank = measures.effective_rank;
     out->stable_rank = measures.stable_rank;
     out->floor = sqrt(rounding_squared(a) + rounding_squared(b));
-    out->moved = same                            ? RS_MOVED_SAME
+    out->moved = same                          ? RS_MOVED_SAME
                  : out->norm <= 2 * out->floor ? RS_MOVED_ROUNDING
-                                                 : RS_MOVED_CHANGED;
+                                               : RS_MOVED_CHANGED;
 }
 
 rs_status rs_change_measure(rs_change *out, const rs_head *a, const rs_head *b, rs_fold fold,

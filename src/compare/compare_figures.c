@@ -20,10 +20,11 @@ static rs_status ranks(rs_result *result, rs_error *err)
                             .x_whole = true,
                             .y_rule = 1,
                             .y_rule_label = "chance"};
-    return rs_result_add_figure(result, "ranks", "Effective rank by layer, in A and in B",
-                                "Mean over the heads that both have, as a part of what random weights "
-                                "of the same shape have.",
-                                rs_figure_lines(&lines), err);
+    return rs_result_add_figure(
+        result, "ranks", "Effective rank by layer, in A and in B",
+        "Mean over the heads that both have, as a part of what random weights "
+        "of the same shape have.",
+        rs_figure_lines(&lines), err);
 }
 
 static rs_status overlaps(rs_result *result, rs_error *err)
@@ -39,11 +40,12 @@ static rs_status overlaps(rs_result *result, rs_error *err)
                             .facets = {facets, COUNT(facets)},
                             .keys = {layer_keys, COUNT(layer_keys)},
                             .x_whole = true};
-    return rs_result_add_figure(result, "overlaps", "Do the leading directions stay?",
-                                "Mean squared cosine between the leading singular subspaces of A and "
-                                "of B: 1 where they are the same, in the band where they agree as "
-                                "random ones do.",
-                                rs_figure_lines(&lines), err);
+    return rs_result_add_figure(
+        result, "overlaps", "Do the leading directions stay?",
+        "Mean squared cosine between the leading singular subspaces of A and "
+        "of B: 1 where they are the same, in the band where they agree as "
+        "random ones do.",
+        rs_figure_lines(&lines), err);
 }
 
 static const rs_figure_field heat_measures[] = {
@@ -96,10 +98,11 @@ static rs_status tokens(rs_result *result, rs_error *err)
                             .keys = {token_keys, COUNT(token_keys)},
                             .log_y = true,
                             .x_whole = true};
-    return rs_result_add_figure(result, "tokens", "Do the tokens stay apart, in A and in B?",
-                                "Relative residual of each state: 0 when all tokens of a sample are "
-                                "the same vector.",
-                                rs_figure_lines(&lines), err);
+    return rs_result_add_figure(
+        result, "tokens", "Do the tokens stay apart, in A and in B?",
+        "Relative residual of each state: 0 when all tokens of a sample are "
+        "the same vector.",
+        rs_figure_lines(&lines), err);
 }
 
 /* A terminal draws the ranks, where one pair of curves says it all. */
@@ -116,7 +119,7 @@ static void curve(rs_result *result, const rs_comparison *all, size_t n)
         .only_text = "qk"};
     bool plain = n == 1;
     for (size_t i = 0; i < all[0].pairs.n; i++) {
-        const rs_pair *pair = &all[0].pairs.items[i];
+        const rs_product_pair *pair = &all[0].pairs.items[i];
         plain = plain && (!pair->a || (!pair->a->product->stack));
     }
     if (plain) rs_result_show_curve(result, &ranks_of_qk);

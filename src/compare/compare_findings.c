@@ -52,8 +52,7 @@ static bool same_case(const rs_finding *a, const rs_finding *b)
 /* What is always said, or about the run or its inputs alone. */
 static bool says_nothing(const rs_finding *f)
 {
-    static const char *const codes[] = {"rank_summary", "beyond_trained_length",
-                                        "padding_id"};
+    static const char *const codes[] = {"rank_summary", "beyond_trained_length", "padding_id"};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (strcmp(f->code, codes[i]) == 0) return true;
     return rs_finding_is_housekeeping(f);
@@ -138,8 +137,8 @@ static rs_status list_came(rs_table *table, rs_result *result, const rs_result *
     return RS_OK;
 }
 
-static rs_status list_went(rs_table *table, const rs_result *a, const rs_result *b, rs_comparison *c,
-                           rs_error *err)
+static rs_status list_went(rs_table *table, const rs_result *a, const rs_result *b,
+                           rs_comparison *c, rs_error *err)
 {
     for (size_t i = 0; i < rs_result_finding_count(a); i++) {
         const rs_finding *f = rs_result_finding_at(a, i);
@@ -178,16 +177,15 @@ static rs_status findings_of(rs_table *table, rs_result *result, rs_comparison *
 
 /* ---- what became of ranks and directions ---- */
 
-static rs_status rank_moved(rs_result *result, const rs_pair *pair, rs_comparison *c,
+static rs_status rank_moved(rs_result *result, const rs_product_pair *pair, rs_comparison *c,
                             const rs_compare_thresholds *t, bool several, rs_error *err)
 {
     double a = rs_compare_ratio(pair->a), b = rs_compare_ratio(pair->b);
     double share = b / a - 1;
     bool fell = -share > t->rank_fell, rose = share > t->rank_rose;
     if (!fell && !rose) return RS_OK;
-    if (fell && (!c->fell_most || share < rs_compare_ratio(c->fell_most->b) /
-                                                  rs_compare_ratio(c->fell_most->a) -
-                                              1))
+    if (fell && (!c->fell_most ||
+                 share < rs_compare_ratio(c->fell_most->b) / rs_compare_ratio(c->fell_most->a) - 1))
         c->fell_most = pair;
     c->fell += fell;
     char message[700], where[96];
@@ -195,11 +193,11 @@ static rs_status rank_moved(rs_result *result, const rs_pair *pair, rs_compariso
              "%.200s%s%s: the %s product's effective rank %s from %.3g %% to %.3g %% of chance "
              "(%.3g to %.3g)",
              several ? c->b->path : "", several ? ": " : "",
-             place(where, sizeof where, pair->a->product),
-             rs_product_title(pair->a->product->kind), fell ? "fell" : "rose", 100 * a, 100 * b,
-             pair->a->measures.effective_rank, pair->b->measures.effective_rank);
-    rs_finding f = finding_for(pair->a->product, fell ? RS_WARN : RS_INFO,
-                               fell ? "rank_fell" : "rank_rose");
+             place(where, sizeof where, pair->a->product), rs_product_title(pair->a->product->kind),
+             fell ? "fell" : "rose", 100 * a, 100 * b, pair->a->measures.effective_rank,
+             pair->b->measures.effective_rank);
+    rs_finding f =
+        finding_for(pair->a->product, fell ? RS_WARN : RS_INFO, fell ? "rank_fell" : "rank_rose");
     f.value = share;
     f.threshold = fell ? -t->rank_fell : t->rank_rose;
     f.worst = fell ? "fell most" : "rose most";
@@ -211,12 +209,12 @@ static rs_status rank_moved(rs_result *result, const rs_pair *pair, rs_compariso
 }
 
 /* Whether an overlap is what chance gives. */
-static bool by_chance(const rs_overlap *o, double spreads)
+static bool by_chance(const rs_overlap_side *o, double spreads)
 {
     return o->spread > 0 && fabs(o->overlap - o->chance) <= spreads * o->spread;
 }
 
-static rs_status turned_away(rs_result *result, const rs_pair *pair, const rs_comparison *c,
+static rs_status turned_away(rs_result *result, const rs_product_pair *pair, const rs_comparison *c,
                              const rs_compare_thresholds *t, bool several, rs_error *err)
 {
     const rs_change *change = &pair->change;
@@ -246,7 +244,7 @@ static rs_status say_missing(rs_result *result, const rs_comparison *c, rs_error
 {
     size_t a = 0, b = 0, apart = 0;
     for (size_t i = 0; i < c->pairs.n; i++) {
-        const rs_pair *pair = &c->pairs.items[i];
+        const rs_product_pair *pair = &c->pairs.items[i];
         a += !pair->b;
         b += !pair->a;
         apart += pair->a && pair->b && pair->reason;
@@ -292,7 +290,7 @@ rs_status rs_compare_findings(rs_result *result, rs_comparison *all, size_t n,
     for (size_t c = 0; c < n; c++) {
         RS_TRY(findings_of(table, result, &all[c], several, err));
         for (size_t i = 0; i < all[c].pairs.n; i++) {
-            const rs_pair *pair = &all[c].pairs.items[i];
+            const rs_product_pair *pair = &all[c].pairs.items[i];
             if (!pair->a || !pair->b) continue;
             RS_TRY(rank_moved(result, pair, &all[c], &options->thresholds, several, err));
             RS_TRY(turned_away(result, pair, &all[c], &options->thresholds, several, err));

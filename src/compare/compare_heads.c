@@ -24,7 +24,7 @@ double rs_compare_ratio(const rs_head *head)
 }
 
 /* Why a product has no change; NULL: it has. */
-static const char *reason_of(const rs_pair *pair)
+static const char *reason_of(const rs_product_pair *pair)
 {
     const rs_head *a = pair->a, *b = pair->b;
     if (!a) return "the first has no such product";
@@ -61,12 +61,13 @@ static rs_status pair_all(rs_pairs *out, const rs_heads *a, const rs_heads *b, r
         return rs_fail_memory(err, "pairs of products", most * sizeof *out->items);
     }
     for (size_t i = 0; i < a->n; i++) {
-        rs_pair *pair = &out->items[out->n++];
-        *pair = (rs_pair){.a = &a->items[i], .b = find(b, taken, &next, a->items[i].product)};
+        rs_product_pair *pair = &out->items[out->n++];
+        *pair =
+            (rs_product_pair){.a = &a->items[i], .b = find(b, taken, &next, a->items[i].product)};
         out->both += pair->b != NULL;
     }
     for (size_t i = 0; i < b->n; i++)
-        if (!taken[i]) out->items[out->n++] = (rs_pair){.b = &b->items[i]};
+        if (!taken[i]) out->items[out->n++] = (rs_product_pair){.b = &b->items[i]};
     for (size_t i = 0; i < out->n; i++)
         out->items[i].reason = reason_of(&out->items[i]);
     rs_free(taken);
@@ -76,7 +77,7 @@ static rs_status pair_all(rs_pairs *out, const rs_heads *a, const rs_heads *b, r
 /* ---- measuring ---- */
 
 /* A pair without a change has none of its numbers: two NULLs say so. */
-static rs_status measure_pair(rs_pair *pair, const rs_compare_options *options,
+static rs_status measure_pair(rs_product_pair *pair, const rs_compare_options *options,
                               rs_change_room *room, rs_error *err)
 {
     bool any = pair->reason == NULL;
@@ -84,7 +85,7 @@ static rs_status measure_pair(rs_pair *pair, const rs_compare_options *options,
                              options->scan.heads.fold, options->subspace, room, err);
 }
 
-static rs_status measure_some(rs_pair *pairs, size_t n, int threads,
+static rs_status measure_some(rs_product_pair *pairs, size_t n, int threads,
                               const rs_compare_options *options, const rs_context *context,
                               rs_error *err)
 {
@@ -122,7 +123,7 @@ static rs_status threads_for(int *threads, const rs_pairs *pairs, const rs_conte
 }
 
 /* What random factors of both inner widths together give. */
-static rs_status set_null(rs_pair *pair, rs_null_cache *nulls, uint64_t seed, rs_error *err)
+static rs_status set_null(rs_product_pair *pair, rs_null_cache *nulls, uint64_t seed, rs_error *err)
 {
     const rs_null_model *null;
     if (pair->reason) return RS_OK;

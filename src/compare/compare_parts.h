@@ -8,17 +8,17 @@
 
 /* How far a product moved, from its bits on. */
 typedef enum rs_moved {
-    RS_MOVED_UNKNOWN, /* it has no counterpart of its shape, or numbers that are not finite */
-    RS_MOVED_SAME,    /* bit for bit the same factors */
+    RS_MOVED_UNKNOWN,  /* it has no counterpart of its shape, or numbers that are not finite */
+    RS_MOVED_SAME,     /* bit for bit the same factors */
     RS_MOVED_ROUNDING, /* no further than rounding the stored numbers may move it */
     RS_MOVED_CHANGED
 } rs_moved;
 const char *rs_moved_name(rs_moved moved); /* NULL where it is unknown */
 
 /* One side of two products: how far the spaces of their leading singular vectors agree. */
-typedef struct rs_overlap {
+typedef struct rs_overlap_side {
     double overlap, chance, spread; /* NaN: there is none */
-} rs_overlap;
+} rs_overlap_side;
 
 /* What changed from one product to its counterpart. Reals are NaN where there is nothing to say. */
 typedef struct rs_change {
@@ -30,7 +30,7 @@ typedef struct rs_change {
     double stable_rank;
     double null;      /* effective rank of random factors of this shape and both inner widths */
     int64_t subspace; /* directions that the overlaps are of; -1: none */
-    rs_overlap left, right;
+    rs_overlap_side left, right;
 } rs_change;
 
 /* Memory that changes are measured in, one a thread. Starts as zero. */
@@ -51,15 +51,16 @@ rs_status rs_change_measure(rs_change *out, const rs_head *a, const rs_head *b, 
 /* ---- compare_heads.c: whose counterpart is whose ---- */
 
 /* A product and its counterpart; one of them is NULL where there is none. */
-typedef struct rs_pair {
+typedef struct rs_product_pair {
     const rs_head *a, *b;
     const char *reason; /* why there is no change of it: a literal; NULL: there is */
     rs_change change;
-} rs_pair;
+} rs_product_pair;
 
 /* One checkpoint beside the first. */
 typedef struct rs_pairs {
-    rs_pair *items; /* [n] by the products of the first; behind them those of the other alone */
+    rs_product_pair
+        *items; /* [n] by the products of the first; behind them those of the other alone */
     size_t n;
     size_t both; /* pairs that have both products */
 } rs_pairs;
@@ -72,7 +73,7 @@ typedef struct rs_compared {
     rs_checkpoint *checkpoint;
     rs_model *model;
     rs_heads *heads;
-    rs_result *scan; /* its findings alone */
+    rs_result *scan;  /* its findings alone */
     rs_result *probe; /* tables and findings of a probe; NULL: it was not run */
     int32_t *ids;     /* [n_ids] ids that it was run on; NULL: none, or not run */
     int64_t n_ids, vocabulary;
@@ -86,7 +87,7 @@ typedef struct rs_comparison {
     size_t came[RS_CRITICAL + 1], went; /* findings, by severity, in B alone; in A alone */
     const rs_finding *worst;            /* of what came the first of the severest; NULL: none */
     size_t fell;                        /* products that lost rank */
-    const rs_pair *fell_most;           /* or NULL */
+    const rs_product_pair *fell_most;   /* or NULL */
 } rs_comparison;
 
 /* Pairs the products and measures their changes. */

@@ -132,9 +132,12 @@ static const rs_column head_tail[] = {
 const rs_table_kind rs_compare_heads_kind = {
     "compare",
     "heads",
-    {RS_PART(head_keys), {rs_measure_columns, RS_HEAD_MEASURES, "_a|_b|_change"}, RS_PART(head_tail)}};
+    {RS_PART(head_keys),
+     {rs_measure_columns, RS_HEAD_MEASURES, "_a|_b|_change"},
+     RS_PART(head_tail)}};
 
-static rs_status add_head(rs_table *table, const char *path, const rs_pair *pair, rs_error *err)
+static rs_status add_head(rs_table *table, const char *path, const rs_product_pair *pair,
+                          rs_error *err)
 {
     const rs_product *p = pair->a->product;
     head_cells cells = {.path = path,
@@ -151,7 +154,7 @@ static rs_status add_head(rs_table *table, const char *path, const rs_pair *pair
     const rs_head_row a = rs_head_row_of(pair->a), b = rs_head_row_of(pair->b);
     for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
         rs_compare_set(cells.of[c], rs_column_value(&rs_measure_columns[c], &a),
-                  rs_column_value(&rs_measure_columns[c], &b));
+                       rs_column_value(&rs_measure_columns[c], &b));
     return rs_table_append(table, &cells, err);
 }
 
@@ -160,7 +163,7 @@ static rs_status head_table(rs_result *result, const rs_comparison *all, size_t 
     rs_column columns[COUNT(head_keys) + 3 * RS_HEAD_MEASURES + COUNT(head_tail)];
     memcpy(columns, head_keys, sizeof head_keys);
     RS_TRY(rs_compare_three(columns + COUNT(head_keys), rs_measure_columns, RS_HEAD_MEASURES,
-                         offsetof(head_cells, of), rs_result_arena(result), err));
+                            offsetof(head_cells, of), rs_result_arena(result), err));
     memcpy(columns + COUNT(head_keys) + 3 * RS_HEAD_MEASURES, head_tail, sizeof head_tail);
     rs_table *table;
     RS_TRY(rs_result_add_table(result, "heads", "Heads",
@@ -196,7 +199,7 @@ static void add_three(double out[3], double a, double b)
     out[1] += b;
 }
 
-static void add_change(sums *s, const rs_pair *pair)
+static void add_change(sums *s, const rs_product_pair *pair)
 {
     const rs_change *c = &pair->change;
     if (pair->reason || isnan(c->relative)) return;
@@ -209,7 +212,7 @@ static void add_change(sums *s, const rs_pair *pair)
     s->most_head = pair->a->product->head;
 }
 
-static void add_overlap(sums *s, const rs_pair *pair)
+static void add_overlap(sums *s, const rs_product_pair *pair)
 {
     const rs_change *c = &pair->change;
     if (pair->reason || isnan(c->left.overlap) || isnan(c->right.overlap)) return;
@@ -222,7 +225,7 @@ static void add_overlap(sums *s, const rs_pair *pair)
     s->right_spread += c->right.spread * c->right.spread;
 }
 
-static void add_pair(sums *s, const rs_pair *pair)
+static void add_pair(sums *s, const rs_product_pair *pair)
 {
     const rs_head *a = pair->a, *b = pair->b;
     if (!a || !b) return;
@@ -240,7 +243,8 @@ static void add_pair(sums *s, const rs_pair *pair)
 /* A mean's spread is that of one over the root of their number: the heads are told apart by chance. */
 static void finish(sums *s)
 {
-    double heads = s->heads ? (double)s->heads : NAN, measured = s->measured ? (double)s->measured : NAN,
+    double heads = s->heads ? (double)s->heads : NAN,
+           measured = s->measured ? (double)s->measured : NAN,
            over = s->overlapping ? (double)s->overlapping : NAN;
     for (size_t i = 0; i < MEANS; i++)
         rs_compare_set(s->of[i], s->of[i][0] / heads, s->of[i][1] / heads);
@@ -344,10 +348,10 @@ static const rs_column summary_keys[] = {
     {.name = "attention", RS_CELL(mean_cells, keys.attention)},
     {.name = "product", RS_CELL(mean_cells, keys.product)},
 };
-const rs_table_kind rs_compare_layers_kind =
-                        {"compare",
-                         "layers",
-                         {RS_PART(layer_keys), RS_PART(mean_columns), RS_PART(layer_tail)}},
+const rs_table_kind rs_compare_layers_kind = {"compare",
+                                              "layers",
+                                              {RS_PART(layer_keys), RS_PART(mean_columns),
+                                               RS_PART(layer_tail)}},
                     rs_compare_summary_kind = {
                         "compare", "summary", {RS_PART(summary_keys), RS_PART(mean_columns)}};
 
@@ -357,9 +361,10 @@ static rs_status add_means(rs_table *table, const rs_comparison *c, size_t first
     const rs_product *p = c->pairs.items[first].a->product;
     mean_cells cells = {.path = c->b->path, .keys = rs_scan_keys_of(p, p->head)};
     for (size_t i = first; i < c->pairs.n; i++) {
-        const rs_pair *pair = &c->pairs.items[i];
+        const rs_product_pair *pair = &c->pairs.items[i];
         if (!pair->a) continue;
-        bool here = by_layer ? rs_same_cell(p, pair->a->product) : rs_same_kind(p, pair->a->product);
+        bool here =
+            by_layer ? rs_same_cell(p, pair->a->product) : rs_same_kind(p, pair->a->product);
         if (here) add_pair(&cells.s, pair);
     }
     finish(&cells.s);
@@ -370,9 +375,10 @@ static rs_status add_means(rs_table *table, const rs_comparison *c, size_t first
 }
 
 /* A row for each kind of product that both have; with by_layer, of each layer. */
-static rs_status add_all_means(rs_table *table, const rs_comparison *c, bool by_layer, rs_error *err)
+static rs_status add_all_means(rs_table *table, const rs_comparison *c, bool by_layer,
+                               rs_error *err)
 {
-    const rs_pair *pairs = c->pairs.items;
+    const rs_product_pair *pairs = c->pairs.items;
     for (size_t i = 0; i < c->pairs.n; i++) {
         bool seen = !pairs[i].a || !pairs[i].b;
         for (size_t j = i; j-- > 0 && !seen;) {
@@ -394,15 +400,16 @@ static rs_status mean_tables(rs_result *result, const rs_comparison *all, size_t
     RS_TRY(rs_result_add_table(result, "summary", "Summary",
                                "Each kind of product over all layers and heads that both have",
                                columns, (size_t)(end - columns), &summary, err));
-    rs_table_show_first(summary, "path,stack,attention,product,heads,effective_rank_ratio_a,"
-                                 "effective_rank_ratio_b,changed,change_relative,"
-                                 "change_relative_max,overlap_left,overlap_right,overlap_left_null");
+    rs_table_show_first(summary,
+                        "path,stack,attention,product,heads,effective_rank_ratio_a,"
+                        "effective_rank_ratio_b,changed,change_relative,"
+                        "change_relative_max,overlap_left,overlap_right,overlap_left_null");
     end = rs_columns_within(columns, layer_keys, COUNT(layer_keys), 0);
     end = rs_columns_within(end, mean_columns, COUNT(mean_columns), 0);
     end = rs_columns_within(end, layer_tail, COUNT(layer_tail), 0);
     RS_TRY(rs_result_add_table(result, "layers", "Layers",
-                               "Each layer and product: means over the heads that both have", columns,
-                               (size_t)(end - columns), &layers, err));
+                               "Each layer and product: means over the heads that both have",
+                               columns, (size_t)(end - columns), &layers, err));
     rs_table_show_first(layers, "path,stack,attention,layer,product,heads,effective_rank_ratio_a,"
                                 "effective_rank_ratio_b,change_relative,overlap_left,overlap_right,"
                                 "overlap_left_null");
@@ -438,14 +445,14 @@ static const rs_column missing_columns[] = {
 const rs_table_kind rs_compare_missing_kind = {
     "compare", "not_compared", {RS_PART(missing_columns)}};
 
-static const rs_product *product_of(const rs_pair *pair)
+static const rs_product *product_of(const rs_product_pair *pair)
 {
     return pair->a ? pair->a->product : pair->b->product;
 }
 
 static rs_status add_missing(rs_table *table, const rs_comparison *c, rs_error *err)
 {
-    const rs_pair *pairs = c->pairs.items;
+    const rs_product_pair *pairs = c->pairs.items;
     for (size_t i = 0, n; i < c->pairs.n; i += n) {
         const rs_product *p = product_of(&pairs[i]);
         n = 1;
@@ -476,6 +483,7 @@ static rs_status missing_table(rs_result *result, const rs_comparison *all, size
     RS_TRY(rs_result_add_table(result, "not_compared", "Not compared",
                                "Products without a counterpart of their shape, and why",
                                missing_columns, COUNT(missing_columns), &table, err));
+    rs_table_show_first(table, "path,which,stack,attention,layer,product,heads,reason");
     for (size_t c = 0; c < n; c++)
         RS_TRY(add_missing(table, &all[c], err));
     return RS_OK;

@@ -19,19 +19,11 @@
 /* What says something of the run, or of what was asked for, rather than of this model. */
 static bool is_fatal(rs_status status)
 {
-    static const rs_status fatal[] = {RS_E_NO_MEMORY,
-                                      RS_E_READ,
-                                      RS_E_WRITE,
-                                      RS_E_TRUNCATED_WHILE_MAPPED,
-                                      RS_E_INTERNAL,
-                                      RS_E_LAPACK,
-                                      RS_E_INTERRUPTED,
-                                      RS_E_CHANGED_WHILE_READ,
-                                      RS_E_USAGE,
-                                      RS_E_NOT_FOUND,
-                                      RS_E_UNREADABLE,
-                                      RS_E_BAD_OPTION,
-                                      RS_E_MEMORY_LIMIT};
+    static const rs_status fatal[] = {
+        RS_E_NO_MEMORY,   RS_E_READ,      RS_E_WRITE,       RS_E_TRUNCATED_WHILE_MAPPED,
+        RS_E_INTERNAL,    RS_E_LAPACK,    RS_E_INTERRUPTED, RS_E_CHANGED_WHILE_READ,
+        RS_E_USAGE,       RS_E_NOT_FOUND, RS_E_UNREADABLE,  RS_E_BAD_OPTION,
+        RS_E_MEMORY_LIMIT};
     for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
         if (fatal[i] == status) return true;
     return false;
@@ -115,16 +107,18 @@ static rs_status say_other_tokens(rs_result *result, const rs_comparison *c, rs_
     bool same = same_ids(a, b);
     if (same && a->vocabulary == b->vocabulary) return RS_OK;
     if (same)
-        snprintf(message, sizeof message,
-                 "%.200s: the same ids, of vocabularies of %lld and %lld tokens: an id may stand for "
-                 "another word",
-                 b->path, (long long)a->vocabulary, (long long)b->vocabulary);
+        snprintf(
+            message, sizeof message,
+            "%.200s: the same ids, of vocabularies of %lld and %lld tokens: an id may stand for "
+            "another word",
+            b->path, (long long)a->vocabulary, (long long)b->vocabulary);
     else
-        snprintf(message, sizeof message,
-                 "%.200s reads other ids than %.200s: %lld and %lld tokens, of vocabularies of %lld "
-                 "and %lld",
-                 b->path, a->path, (long long)b->n_ids, (long long)a->n_ids,
-                 (long long)b->vocabulary, (long long)a->vocabulary);
+        snprintf(
+            message, sizeof message,
+            "%.200s reads other ids than %.200s: %lld and %lld tokens, of vocabularies of %lld "
+            "and %lld",
+            b->path, a->path, (long long)b->n_ids, (long long)a->n_ids, (long long)b->vocabulary,
+            (long long)a->vocabulary);
     rs_finding f = rs_finding_of(RS_INFO, "other_tokens");
     f.message = message;
     f.hint = "each row is about that model's own tokens; losses a token are not comparable";
@@ -241,9 +235,9 @@ static rs_status loss_table(rs_result *result, const rs_comparison *all, size_t 
     for (size_t c = 0; c < n; c++) {
         if (!all[c].a->probe || !all[c].b->probe || !have_losses(&all[c])) continue;
         if (!table)
-            RS_TRY(rs_result_add_table(result, "loss", "Loss", "How well each predicts the next token",
-                                       loss_columns, sizeof loss_columns / sizeof *loss_columns,
-                                       &table, err));
+            RS_TRY(rs_result_add_table(result, "loss", "Loss",
+                                       "How well each predicts the next token", loss_columns,
+                                       sizeof loss_columns / sizeof *loss_columns, &table, err));
         const rs_table *a = rs_result_table(all[c].a->probe, "loss"),
                        *b = rs_result_table(all[c].b->probe, "loss");
         loss_cells cells = {.path = all[c].b->path,

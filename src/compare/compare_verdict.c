@@ -11,7 +11,7 @@ typedef struct tally {
     const rs_product *at; /* of the largest relative change */
 } tally;
 
-static void count_change(tally *t, const rs_pair *pair)
+static void count_change(tally *t, const rs_product_pair *pair)
 {
     const rs_change *c = &pair->change;
     if (pair->reason || c->moved == RS_MOVED_UNKNOWN) return;
@@ -34,7 +34,7 @@ static tally tally_of(const rs_comparison *c)
 {
     tally t = {0};
     for (size_t i = 0; i < c->pairs.n; i++) {
-        const rs_pair *pair = &c->pairs.items[i];
+        const rs_product_pair *pair = &c->pairs.items[i];
         if (!pair->a || !pair->b) continue;
         count_change(&t, pair);
         double a = rs_compare_ratio(pair->a), b = rs_compare_ratio(pair->b);
@@ -57,8 +57,9 @@ static void say_ranks(rs_buffer *text, const tally *t)
 static bool say_nothing_in_common(rs_buffer *text, rs_verdict *v, const rs_comparison *c)
 {
     if (c->pairs.both > 0) return false;
-    rs_buffer_printf(text, "The two have no product in common: %s has %zu, %s has %zu, and none is of "
-                           "the same layer, head and kind.",
+    rs_buffer_printf(text,
+                     "The two have no product in common: %s has %zu, %s has %zu, and none is of "
+                     "the same layer, head and kind.",
                      c->a->model->family, c->a->heads->n, c->b->model->family, c->b->heads->n);
     v->code = "nothing_in_common";
     v->severity = RS_WARN;
@@ -87,11 +88,12 @@ static bool say_fell(rs_buffer *text, rs_verdict *v, const rs_comparison *c, con
     if (!c->fell) return false;
     double a = rs_compare_ratio(c->fell_most->a), b = rs_compare_ratio(c->fell_most->b);
     const rs_product *p = c->fell_most->a->product;
-    rs_buffer_printf(text,
-                     "%zu of %zu products lost more than %.3g %% of their effective rank, most of all "
-                     "layer %d, head %d, %s: from %.3g %% to %.3g %% of chance.",
-                     c->fell, t->ranked, 100 * threshold, (int)p->layer, (int)p->head,
-                     rs_product_name(p->kind), 100 * a, 100 * b);
+    rs_buffer_printf(
+        text,
+        "%zu of %zu products lost more than %.3g %% of their effective rank, most of all "
+        "layer %d, head %d, %s: from %.3g %% to %.3g %% of chance.",
+        c->fell, t->ranked, 100 * threshold, (int)p->layer, (int)p->head, rs_product_name(p->kind),
+        100 * a, 100 * b);
     v->code = "rank_fell";
     v->severity = RS_WARN;
     v->value = b / a - 1;
@@ -105,12 +107,12 @@ static bool say_ranks_alone(rs_buffer *text, rs_verdict *v, const tally *t)
     if (t->measured > 0) return false;
     v->code = t->ranked ? "ranks_alone" : "no_spectrum";
     if (t->ranked) {
-        rs_buffer_printf(text,
-                         "The models differ in width, so ranks alone are compared: %zu products of the "
-                         "first have on average %.3g %% of chance's effective rank, their counterparts "
-                         "%.3g %%.",
-                         t->ranked, 100 * t->ratio_a / (double)t->ranked,
-                         100 * t->ratio_b / (double)t->ranked);
+        rs_buffer_printf(
+            text,
+            "The models differ in width, so ranks alone are compared: %zu products of the "
+            "first have on average %.3g %% of chance's effective rank, their counterparts "
+            "%.3g %%.",
+            t->ranked, 100 * t->ratio_a / (double)t->ranked, 100 * t->ratio_b / (double)t->ranked);
         v->value = (t->ratio_b - t->ratio_a) / (double)t->ranked;
     } else {
         rs_buffer_puts(text, "No product has a spectrum in both: none could be compared.");
@@ -119,11 +121,17 @@ static bool say_ranks_alone(rs_buffer *text, rs_verdict *v, const tally *t)
     return true;
 }
 
-static bool say_same(rs_buffer *text, rs_verdict *v, const tally *t)
+static bool say_same(rs_buffer *text, rs_verdict *v, const rs_comparison *c, const tally *t)
 {
     if (t->changed) return false;
     bool same = t->rounding == 0;
-    if (same)
+    size_t rest = c->pairs.n - t->measured;
+    if (same && rest > 0)
+        rs_buffer_printf(text,
+                         "Nothing changed in the %zu product%s that both have, bit for bit; %zu "
+                         "more cannot be compared.",
+                         t->measured, t->measured == 1 ? "" : "s", rest);
+    else if (same)
         rs_buffer_printf(text, "Nothing changed: %s%zu product%s bit for bit the same.",
                          t->measured == 1 ? "the " : "all ", t->measured,
                          t->measured == 1 ? " is" : "s are");
@@ -143,11 +151,12 @@ static bool say_same(rs_buffer *text, rs_verdict *v, const tally *t)
 
 static void say_changed(rs_buffer *text, rs_verdict *v, const tally *t)
 {
-    rs_buffer_printf(text,
-                     "%zu of %zu products changed, by %.2g of their norm on average, most of all layer "
-                     "%d, head %d, %s (%.2g); ",
-                     t->changed, t->measured, t->relative / (double)t->measured, (int)t->at->layer,
-                     (int)t->at->head, rs_product_name(t->at->kind), t->most);
+    rs_buffer_printf(
+        text,
+        "%zu of %zu products changed, by %.2g of their norm on average, most of all layer "
+        "%d, head %d, %s (%.2g); ",
+        t->changed, t->measured, t->relative / (double)t->measured, (int)t->at->layer,
+        (int)t->at->head, rs_product_name(t->at->kind), t->most);
     say_ranks(text, t);
     if (t->overlapping)
         rs_buffer_printf(text, ", and leading directions overlap %.2f (chance %.2f)",
@@ -183,11 +192,11 @@ rs_status rs_compare_verdict(rs_result *result, const rs_comparison *all, size_t
     if (n > 1) rs_buffer_printf(&text, "%.200s: ", c->b->path);
     if (!say_nothing_in_common(&text, &v, c) && !say_came(&text, &v, c) &&
         !say_fell(&text, &v, c, &t, options->thresholds.rank_fell) &&
-        !say_ranks_alone(&text, &v, &t) && !say_same(&text, &v, &t))
+        !say_ranks_alone(&text, &v, &t) && !say_same(&text, &v, c, &t))
         say_changed(&text, &v, &t);
     v.answer = text.data;
-    rs_status status = text.failed ? rs_fail_memory(err, "verdict", 0)
-                                   : rs_result_set_verdict(result, &v, err);
+    rs_status status =
+        text.failed ? rs_fail_memory(err, "verdict", 0) : rs_result_set_verdict(result, &v, err);
     rs_buffer_free(&text);
     return status;
 }

@@ -27,8 +27,8 @@ rs_status rs_singular_vectors(double *left, double *right, double *sigma, double
     lapack_int rows = (lapack_int)n, columns = (lapack_int)m, q = rows < columns ? rows : columns;
     double best = 0;
     lapack_int none = 0;
-    LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'S', rows, columns, matrix, rows, sigma, right, rows, left,
-                        q, &best, -1, &none);
+    LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'S', rows, columns, matrix, rows, sigma, right, rows,
+                        left, q, &best, -1, &none);
     size_t size = best < (double)INT32_MAX ? (size_t)best : SIZE_MAX / sizeof(double);
     double *work = rs_malloc(size, sizeof *work);
     lapack_int *integers = rs_malloc(8 * (size_t)q, sizeof *integers);
@@ -76,19 +76,19 @@ typedef struct leaders {
  * An eigenvector of M Mᵀ has an error of about u σ₁²/(σ_k² − σ_{k+1}²), where a singular vector has
  * u σ₁/(σ_k − σ_{k+1}): no more than σ₁/(2σ_k) times it. *trusted: σ_k is large enough. work: 3n² + 8n + 8.
  */
-static rs_status squared(const leaders *out, bool *trusted, const double *matrix, int64_t n, int64_t k,
-                         double *work, rs_error *err)
+static rs_status squared(const leaders *out, bool *trusted, const double *matrix, int64_t n,
+                         int64_t k, double *work, rs_error *err)
 {
     double *square = work, *values = work + n * n, *lapack = values + n;
     lapack_int size = (lapack_int)(1 + 6 * n + 2 * n * n);
     lapack_int *integers = rs_malloc((size_t)(3 + 5 * n), sizeof *integers);
     if (!integers)
         return rs_fail_memory(err, "singular vectors", (size_t)(3 + 5 * n) * sizeof *integers);
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)n, (blasint)n, (blasint)n, 1, matrix,
-                (blasint)n, matrix, (blasint)n, 0, square, (blasint)n);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)n, (blasint)n, (blasint)n, 1,
+                matrix, (blasint)n, matrix, (blasint)n, 0, square, (blasint)n);
     lapack_int info =
-        LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, square, (lapack_int)n, values,
-                            lapack, size, integers, (lapack_int)(3 + 5 * n));
+        LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, square, (lapack_int)n,
+                            values, lapack, size, integers, (lapack_int)(3 + 5 * n));
     rs_free(integers);
     *trusted = info == 0 && values[n - k] > LEAST_RATIO * LEAST_RATIO * values[n - 1];
     if (!*trusted) return RS_OK;
@@ -123,8 +123,8 @@ rs_status rs_leading_vectors(const rs_leading *out, const double *ra, int64_t ka
                            .right = product + ka * kb + ka * q,
                            .sigma = product + ka * kb + ka * q + q * kb};
     bool trusted = false;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)ka, (blasint)kb, (blasint)r, 1, ra,
-                (blasint)r, rb, (blasint)r, 0, product, (blasint)kb);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)ka, (blasint)kb, (blasint)r, 1,
+                ra, (blasint)r, rb, (blasint)r, 0, product, (blasint)kb);
     if (ka == kb) RS_TRY(squared(&found, &trusted, product, ka, k, rest, err));
     if (!trusted) RS_TRY(decomposed(&found, product, ka, kb, k, rest, err));
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasTrans, (blasint)r, (blasint)k, (blasint)kb, 1, rb,
@@ -154,11 +154,11 @@ rs_status rs_factor_triangle(double *triangle, double *vectors, int64_t m, int64
                              rs_error *err)
 {
     int64_t rows = m < r ? m : r;
-    lapack_int info = m > INT32_MAX || r > INT32_MAX / 32
-                          ? -1
-                          : LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)r,
-                                                vectors, (lapack_int)m, work, work + r,
-                                                (lapack_int)(32 * r));
+    lapack_int info =
+        m > INT32_MAX || r > INT32_MAX / 32
+            ? -1
+            : LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, (lapack_int)m, (lapack_int)r, vectors,
+                                  (lapack_int)m, work, work + r, (lapack_int)(32 * r));
     if (info != 0)
         return rs_fail(err, RS_E_LAPACK, "singular vectors", NULL,
                        "dgeqrf returned %d on a factor of %lld x %lld", (int)info, (long long)m,

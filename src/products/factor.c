@@ -342,8 +342,7 @@ static rs_status read_turned(double *out, const rs_factor *f, rs_error *err)
 {
     int64_t r = f->inner, m = f->features;
     double *rows = rs_malloc((size_t)r, TURNED_ROWS * sizeof *rows);
-    if (!rows)
-        return rs_fail_memory(err, f->tensor->name, (size_t)r * TURNED_ROWS * sizeof *rows);
+    if (!rows) return rs_fail_memory(err, f->tensor->name, (size_t)r * TURNED_ROWS * sizeof *rows);
     for (int64_t k = 0; k < m; k += TURNED_ROWS) {
         int64_t n = m - k < TURNED_ROWS ? m - k : TURNED_ROWS;
         for (int64_t j = 0; j < n; j++)
@@ -364,8 +363,7 @@ rs_status rs_factor_read_vectors(double *out, const rs_factor *f, rs_fold fold, 
         return RS_OK;
     }
     double *whole = rs_malloc((size_t)m, (size_t)r * sizeof *whole);
-    if (!whole)
-        return rs_fail_memory(err, f->tensor->name, (size_t)m * (size_t)r * sizeof *whole);
+    if (!whole) return rs_fail_memory(err, f->tensor->name, (size_t)m * (size_t)r * sizeof *whole);
     rs_status status = rs_factor_read(whole, f, fold, err);
     if (status == RS_OK) turn(out, whole, m, r, m, 0);
     rs_free(whole);

@@ -23,8 +23,8 @@ static const rs_word scan[] = {
 
 /* In the order in which they are tried. */
 static const rs_word compare[] = {
-    COMPARE("nothing_in_common", "warn", "the two have no product of one layer, head and kind", NULL,
-            "table not_compared lists them"),
+    COMPARE("nothing_in_common", "warn", "the two have no product of one layer, head and kind",
+            NULL, "table not_compared lists them"),
     COMPARE("findings_came", "warn, critical",
             "what scan, or probe where the models were run, warn of in B and not in A",
             "table findings_changed has a row that came, of severity warn or critical",
@@ -41,8 +41,9 @@ static const rs_word compare[] = {
             "no product changed by more than the rounding of its stored numbers; its factors may "
             "have turned against each other",
             "moved is same or rounding in all rows of table heads", NULL),
-    COMPARE("changed", "info", "products changed: how many, how far, and what became of their ranks",
-            "none of these", "--table layers shows where"),
+    COMPARE("changed", "info",
+            "products changed: how many, how far, and what became of their ranks", "none of these",
+            "--table layers shows where"),
 };
 
 /* In the order in which they are tried. */
@@ -207,5 +208,6 @@ static const rs_word machine[] = {
 };
 
 const rs_word_list rs_words_of_verdicts[] = {
-    RS_WORDS(scan),    RS_WORDS(probe), RS_WORDS(certify), RS_WORDS(paths),   RS_WORDS(compare),
-    RS_WORDS(lab),     RS_WORDS(claims), RS_WORDS(train), RS_WORDS(predict), RS_WORDS(machine), {NULL, 0}};
+    RS_WORDS(scan),    RS_WORDS(probe),   RS_WORDS(certify), RS_WORDS(paths),
+    RS_WORDS(compare), RS_WORDS(lab),     RS_WORDS(claims),  RS_WORDS(train),
+    RS_WORDS(predict), RS_WORDS(machine), {NULL, 0}};

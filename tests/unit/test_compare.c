@@ -28,7 +28,8 @@ static rs_result *compare(const char *a, const char *b, void (*set)(rs_compare_s
     return result;
 }
 
-static const double *reals(const rs_result *result, const char *table, const char *column, size_t *n)
+static const double *reals(const rs_result *result, const char *table, const char *column,
+                           size_t *n)
 {
     rs_column_data data;
     assert_int_equal(rs_result_column(&data, result, table, column, NULL), RS_OK);
@@ -127,7 +128,7 @@ static void another_width_and_family(void **state)
         assert_true(isnan(norm[i]));
     const double *rank = reals(result, "heads", "effective_rank_change", &n);
     for (size_t i = 0; i < n; i++)
-        assert_false(isnan(rank[i]));
+        assert_true(!isnan(rank[i]));
     rs_result_free(result);
     result = compare(RS_TEST_DATA "/families/bert", RS_TEST_DATA "/families/mamba2", NULL);
     assert_string_equal(rs_result_verdict(result)->code, "nothing_in_common");
@@ -144,12 +145,13 @@ static void with_random_inputs(rs_compare_settings *s)
 static void on_inputs(void **state)
 {
     (void)state;
-    rs_result *result = compare(RS_TEST_DATA "/forward/llama", RS_TEST_DATA "/forward/llama",
-                                with_random_inputs);
+    rs_result *result =
+        compare(RS_TEST_DATA "/forward/llama", RS_TEST_DATA "/forward/llama", with_random_inputs);
     assert_string_equal(rs_result_verdict(result)->code, "same");
     nothing_changes(result, "tokens");
     rs_result_free(result);
-    result = compare(RS_TEST_DATA "/forward/bert", RS_TEST_DATA "/forward/gpt2", with_random_inputs);
+    result =
+        compare(RS_TEST_DATA "/forward/bert", RS_TEST_DATA "/forward/gpt2", with_random_inputs);
     size_t n;
     const double *a = reals(result, "tokens", "relative_residual_a", &n),
                  *b = reals(result, "tokens", "relative_residual_b", &n);
@@ -242,9 +244,11 @@ static void bad_requests(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_checkpoint_and_itself), cmocka_unit_test(a_rotated_twin),
-        cmocka_unit_test(another_depth),           cmocka_unit_test(another_width_and_family),
-        cmocka_unit_test(on_inputs),               cmocka_unit_test(bad_requests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_checkpoint_and_itself),
+                                       cmocka_unit_test(a_rotated_twin),
+                                       cmocka_unit_test(another_depth),
+                                       cmocka_unit_test(another_width_and_family),
+                                       cmocka_unit_test(on_inputs),
+                                       cmocka_unit_test(bad_requests)};
     return cmocka_run_group_tests_name("compare", tests, NULL, NULL);
 }

@@ -83,11 +83,11 @@ enum {
 /* Each: a name, commands, option, words ("": a flag; the option is given for each line), what it does, the settings by hand in s. */
 #define CASES(X)                                                                                   \
     X(threads, CLI_ALL & ~CLI_DOCTOR, "threads", "1", UNSEEN, s->common.call.threads = 1)          \
-    X(memory, CLI_SCAN | CLI_FED | CLI_PREDICT, "memory", "64MiB", UNSEEN,                        \
+    X(memory, CLI_SCAN | CLI_FED | CLI_PREDICT, "memory", "64MiB", UNSEEN,                         \
       s->common.call.memory = (uint64_t)64 << 20)                                                  \
-    X(too_little, CLI_SCAN | CLI_FED | CLI_PREDICT, "memory", "1K", SHOWS,                        \
+    X(too_little, CLI_SCAN | CLI_FED | CLI_PREDICT, "memory", "1K", SHOWS,                         \
       s->common.call.memory = 1024)                                                                \
-    X(seed, CLI_SCAN | CLI_FED | CLI_LAB | CLI_PREDICT, "seed", "7", SHOWS,                       \
+    X(seed, CLI_SCAN | CLI_FED | CLI_LAB | CLI_PREDICT, "seed", "7", SHOWS,                        \
       s->common.call.seed = 7)                                                                     \
     X(no_seed, CLI_TOKENIZE | CLI_EXPLAIN, "seed", "7", UNSEEN, s->common.call.seed = 7)           \
     X(spectra, CLI_SCAN, "spectra", "", SHOWS, s->scan.spectra = true)                             \
@@ -105,23 +105,23 @@ enum {
     X(lenient, CLI_SCAN, "lenient", "", UNSEEN, s->scan.lenient = true)                            \
     X(threshold, CLI_SCAN, "threshold", "dead_head=1.5,qk_low_rank=1", SHOWS,                      \
       (s->scan.thresholds = dead_heads, s->scan.n_thresholds = 2))                                 \
-    X(text, CLI_FED, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                         \
-    X(texts, CLI_FED, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                                    \
+    X(text, CLI_FED, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                          \
+    X(texts, CLI_FED, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                                     \
       (s->common.run.texts = several, s->common.run.n_texts = 2))                                  \
-    X(tokens, CLI_FED, "tokens", "ids.json", OWN_INPUTS, s->common.run.tokens = "ids.json")       \
-    X(images, CLI_FED, "images", "no.npy", OWN_INPUTS, s->common.run.images = "no.npy")           \
-    X(states, CLI_FED, "states", "states.json", OWN_INPUTS, s->common.run.states = "states.json") \
-    X(states_as, CLI_FED, "states-as", "embeddings", SHOWS,                                       \
+    X(tokens, CLI_FED, "tokens", "ids.json", OWN_INPUTS, s->common.run.tokens = "ids.json")        \
+    X(images, CLI_FED, "images", "no.npy", OWN_INPUTS, s->common.run.images = "no.npy")            \
+    X(states, CLI_FED, "states", "states.json", OWN_INPUTS, s->common.run.states = "states.json")  \
+    X(states_as, CLI_FED, "states-as", "embeddings", SHOWS,                                        \
       s->common.run.states_as = RS_STATES_AS_EMBEDDINGS)                                           \
-    X(random, CLI_FED, "random", "3", OWN_INPUTS, s->common.run.random = 3)                       \
-    X(seq_len, CLI_FED, "seq-len", "4", SHOWS, s->common.run.seq_len = 4)                         \
-    X(samples, CLI_FED, "samples", "1", UNSEEN, s->common.run.samples = 1)                        \
+    X(random, CLI_FED, "random", "3", OWN_INPUTS, s->common.run.random = 3)                        \
+    X(seq_len, CLI_FED, "seq-len", "4", SHOWS, s->common.run.seq_len = 4)                          \
+    X(samples, CLI_FED, "samples", "1", UNSEEN, s->common.run.samples = 1)                         \
     X(batch, CLI_PROBE, "batch", "1", SHOWS, s->common.run.batch = 1)                              \
-    X(own_batch, CLI_CERTIFY | CLI_COMPARE, "batch", "1", EITHER, s->common.run.batch = 1)                       \
-    X(encoder_states, CLI_FED, "encoder-states", "no.npy", SHOWS,                                 \
+    X(own_batch, CLI_CERTIFY | CLI_COMPARE, "batch", "1", EITHER, s->common.run.batch = 1)         \
+    X(encoder_states, CLI_FED, "encoder-states", "no.npy", SHOWS,                                  \
       s->common.run.encoder_states = "no.npy")                                                     \
     X(init, CLI_RUNS, "init", "xavier", SHOWS, s->common.run.init = "xavier")                      \
-    X(run_lenient, CLI_FED, "lenient", "", UNSEEN, s->common.run.lenient = true)                  \
+    X(run_lenient, CLI_FED, "lenient", "", UNSEEN, s->common.run.lenient = true)                   \
     X(no_skip, CLI_RUNS, "no-skip", "", SHOWS, set_edit(s, "no-skip"))                             \
     X(no_mlp, CLI_RUNS, "no-mlp", "", SHOWS, set_edit(s, "no-mlp"))                                \
     X(no_mlp_branch, CLI_RUNS, "no-mlp-branch", "", SHOWS, set_edit(s, "no-mlp-branch"))           \
@@ -243,11 +243,11 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 static const struct {
     unsigned bit;
     const char *input, *second;
-} inputs[] = {{CLI_SCAN, DECODER, NULL},        {CLI_PROBE, MODEL, NULL},
-              {CLI_CERTIFY, MODEL, NULL},       {CLI_PATHS, MODEL, NULL},
-              {CLI_COMPARE, MODEL, OTHER},
-              {CLI_TOKENIZE, TOKENIZER, NULL},  {CLI_LAB, "run", "dong-layernorm"},
-              {CLI_EXPLAIN, "dead_head", NULL}, {CLI_PREDICT, "arch.json", NULL}};
+} inputs[] = {{CLI_SCAN, DECODER, NULL},          {CLI_PROBE, MODEL, NULL},
+              {CLI_CERTIFY, MODEL, NULL},         {CLI_PATHS, MODEL, NULL},
+              {CLI_COMPARE, MODEL, OTHER},        {CLI_TOKENIZE, TOKENIZER, NULL},
+              {CLI_LAB, "run", "dong-layernorm"}, {CLI_EXPLAIN, "dead_head", NULL},
+              {CLI_PREDICT, "arch.json", NULL}};
 enum { N_INPUTS = sizeof inputs / sizeof *inputs };
 
 /* ---- both ways ---- */

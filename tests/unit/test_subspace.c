@@ -60,7 +60,8 @@ static void chance_is_its_closed_form(void **state)
             squares += away * away;
             fourth += away * away * away * away;
         }
-        double variance = squares / DRAWS, error = sqrt((fourth / DRAWS - variance * variance) / DRAWS);
+        double variance = squares / DRAWS,
+               error = sqrt((fourth / DRAWS - variance * variance) / DRAWS);
         assert_true(fabs(sum / DRAWS) < 5 * chance.spread / sqrt(DRAWS));
         assert_true(fabs(variance - chance.spread * chance.spread) < 5 * error);
     }
@@ -163,7 +164,8 @@ static double overlap_of_columns(const double *u, const double *v, int64_t k, in
 
 static void overlaps_by_triangles(void **state)
 {
-    static const double lasts[] = {1, 1e-3, 1e-6}; /* of the last, M Mᵀ has lost the weakest vector */
+    static const double lasts[] = {1, 1e-3,
+                                   1e-6}; /* of the last, M Mᵀ has lost the weakest vector */
     static product p, q;
     (void)state;
     for (size_t l = 0; l < sizeof lasts / sizeof *lasts; l++)
