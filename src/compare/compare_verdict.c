@@ -167,6 +167,28 @@ static void say_changed(rs_buffer *text, rs_verdict *v, const tally *t)
     v->next = "--table layers shows where";
 }
 
+/* " Behind the last layer the relative residual went from 0.75 to 0.31." */
+static void say_tokens(rs_buffer *text, const rs_result *result, const rs_comparison *c)
+{
+    const rs_table *table = rs_result_table(result, "tokens");
+    if (!table || !c->a->probe || !c->b->probe) return;
+    size_t path = (size_t)rs_table_find_column(table, "path"),
+           site = (size_t)rs_table_find_column(table, "site"),
+           a = (size_t)rs_table_find_column(table, "relative_residual_a");
+    for (size_t row = rs_table_rows(table); row-- > 0;) {
+        if (strcmp(rs_table_text(table, row, path), c->b->path) != 0 ||
+            strcmp(rs_table_text(table, row, site), "block_out") != 0)
+            continue;
+        double before = rs_table_real(table, row, a), after = rs_table_real(table, row, a + 1);
+        if (isnan(before) || isnan(after)) return;
+        rs_buffer_printf(text,
+                         " The tokens' relative residual behind the last layer that both have is "
+                         "%.3g in A and %.3g in B.",
+                         before, after);
+        return;
+    }
+}
+
 static rs_severity gravity(const rs_comparison *c)
 {
     if (c->came[RS_CRITICAL]) return RS_CRITICAL;
@@ -194,6 +216,7 @@ rs_status rs_compare_verdict(rs_result *result, const rs_comparison *all, size_t
         !say_fell(&text, &v, c, &t, options->thresholds.rank_fell) &&
         !say_ranks_alone(&text, &v, &t) && !say_same(&text, &v, c, &t))
         say_changed(&text, &v, &t);
+    say_tokens(&text, result, c);
     v.answer = text.data;
     rs_status status =
         text.failed ? rs_fail_memory(err, "verdict", 0) : rs_result_set_verdict(result, &v, err);
