@@ -137,7 +137,9 @@ static places shape_of(const rs_head *a, const rs_head *b)
 double rs_change_bytes(const rs_head *a, const rs_head *b)
 {
     places p = shape_of(a, b);
-    return (double)place_all(&p, NULL) * sizeof(double);
+    double m = (double)p.m, n = (double)p.n, q = fmin(m, n), dense = 0;
+    if (p.w > p.m && p.w > p.n) dense = m * n + 2 * q * (m + n) + q + q * q;
+    return ((double)place_all(&p, NULL) + dense) * sizeof(double);
 }
 
 static rs_status reserve(places *p, rs_change_room *room, rs_error *err)

@@ -189,10 +189,12 @@ static void say_tokens(rs_buffer *text, const rs_result *result, const rs_compar
     }
 }
 
-static rs_severity gravity(const rs_comparison *c)
+/* By severity; of equals what changed comes before what did not. */
+static int gravity(const rs_comparison *c)
 {
-    if (c->came[RS_CRITICAL]) return RS_CRITICAL;
-    return c->came[RS_WARN] || c->fell || c->pairs.both == 0 ? RS_WARN : RS_INFO;
+    if (c->came[RS_CRITICAL]) return 2 * RS_CRITICAL;
+    if (c->came[RS_WARN] || c->fell || c->pairs.both == 0) return 2 * RS_WARN;
+    return tally_of(c).changed > 0;
 }
 
 /* Of several the gravest, of equals the last. */

@@ -4,7 +4,8 @@
 Every product W_Q W_K^T and W_V W_O is formed whole and decomposed by numpy.linalg.svd: norm, effective and stable rank of the
 difference, and ||U_A^T U_B||^2/k of the k leading vectors on both sides. The pairs: moved (every weight), tiny (the same by 1e-9),
 keys (W_K alone), rotated (W_Q R, W_K R and W_V R, R^T W_O of every key/value head: the products stay), narrow (heads of another
-width), deep (one layer more).
+width), deep (one layer more), ssm (a Mamba whose product is smaller than its
+factors).
 
 Re-run with the versions of requirements.txt:  python tests/oracle/make_compare_golden.py
 """
@@ -40,6 +41,34 @@ def save(name, weights, layers=LAYERS, dim=DIM):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def nudged_mamba(rng):
+    """A copy of tests/golden/forward/falcon_mamba whose matrices moved, as the float32 that they are stored in."""
+    source, folder = OUT.parent / "forward" / "falcon_mamba", OUT / "ssm"
+    folder.mkdir(exist_ok=True)
+    raw = bytearray((source / "model.safetensors").read_bytes())
+    size = struct.unpack("<Q", raw[:8])[0]
+    before, after = {}, {}
+    for key, entry in json.loads(raw[8:8 + size]).items():
+        if key == "__metadata__" or entry["dtype"] != "F32":
+            continue
+        begin, end = (8 + size + at for at in entry["data_offsets"])
+        weights = np.frombuffer(bytes(raw[begin:end]), "<f4").reshape(entry["shape"])
+        moved = weights
+        if weights.ndim == 2:
+            moved = (weights + 0.4 * weights.std() * rng.standard_normal(weights.shape)).astype("<f4")
+        raw[begin:end] = np.ascontiguousarray(moved).tobytes()
+        before[key], after[key] = weights.astype(float), moved.astype(float)
+    (folder / "config.json").write_bytes((source / "config.json").read_bytes())
+    (folder / "model.safetensors").write_bytes(raw)
+    return before, after
+
+
+def in_out(weights, layer):
+    """W_in W_out of the part of the input that the states see."""
+    inside, outside = (next(w for key, w in weights.items() if f"layers.{layer}.mixer.{name}_proj.weight" in key) for name in ("in", "out"))
+    return inside[:len(inside) // 2].T @ outside.T
 
 
 def products(weights, layer, head, dim):
@@ -107,6 +136,9 @@ def main():
                         continue
                     rows[name] += [{"layer": layer, "head": head, "product": product, "asked": asked,
                                     **compared(one[product], two[product], asked)} for asked in (0, 2)]
+    before, after = nudged_mamba(rng)
+    rows["ssm"] = [{"layer": layer, "head": 0, "product": "io", "asked": asked, **compared(in_out(before, layer), in_out(after, layer), asked)}
+                   for layer in range(2) for asked in (0, 2)]
     (OUT / "compare.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
