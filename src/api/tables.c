@@ -1,6 +1,7 @@
 /* tables.c: the tables of all commands: what 'rankscope explain' tells of, and what --table can name. */
 #include "api/command.h"
 #include "certify/certify.h"
+#include "compare/compare.h"
 #include "lab/lab.h"
 #include "paths/paths.h"
 #include "predict/predict.h"
@@ -67,6 +68,14 @@ static const struct {
               {&rs_paths_lesions_kind, NULL},
               {&rs_paths_combined_kind, NULL},
               {&rs_paths_texts_kind, NULL},
+              {&rs_compare_summary_kind, NULL},
+              {&rs_compare_models_kind, NULL},
+              {&rs_compare_layers_kind, NULL},
+              {&rs_compare_heads_kind, NULL},
+              {&rs_compare_missing_kind, NULL},
+              {&rs_compare_tokens_kind, NULL},
+              {&rs_compare_loss_kind, NULL},
+              {&rs_compare_changed_kind, NULL},
               {&rs_train_log_kind, NULL},
               {&rs_train_plan_kind, NULL},
               {&rs_train_task_kind, NULL},
