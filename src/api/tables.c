@@ -107,6 +107,8 @@ static const struct {
               {&rs_lab_dong_memorization_lengths_kind, NULL},
               {&rs_lab_dong_memorization_runs_kind, NULL},
               {&rs_lab_dong_circle_runs_kind, NULL},
+              {&rs_lab_kobayashi_draws_kind, NULL},
+              {&rs_lab_kobayashi_heads_kind, NULL},
               {&rs_lab_alarm_runs_kind, NULL},
               {&rs_lab_alarm_losses_kind, NULL},
               {&rs_lab_depth_albert_kind, NULL},

@@ -439,8 +439,8 @@ const cli_option cli_options[] = {
      .help =
          "The checkpoint (directory, .safetensors or .gguf file) that lambda-figure-1, -2 and -3 "
          "run in place of random weights, on 32 windows of 128 random token ids (4 with "
-         "--quick), to judge what was published of trained models; for dong-depth-pretrained up "
-         "to three: a BERT, an ALBERT, an XLNet."},
+         "--quick), to judge what was published of trained models; whose heads kobayashi-fig4 "
+         "measures; for dong-depth-pretrained up to three: a BERT, an ALBERT, an XLNet."},
     {"text", "FILE", CLI_TEXT, AT(lab.text), CLI_LAB, NULL, NULL,
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "

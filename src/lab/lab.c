@@ -43,7 +43,14 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_lambda_figure_3,
     &rs_lab_kobayashi_fig1,
     &rs_lab_kobayashi_fig2,
+    &rs_lab_kobayashi_fig4,
     &rs_lab_kobayashi_fig5,
+    &rs_lab_kobayashi_theorems,
+    &rs_lab_certificate_global_minimum,
+    &rs_lab_gqa_balance,
+    &rs_lab_rope_planes,
+    &rs_lab_heavy_ball_root,
+    &rs_lab_product_penalty,
     &rs_lab_gap_width_collapse,
     &rs_lab_gap_fixed_dk,
     &rs_lab_gap_bert_init,
@@ -372,7 +379,7 @@ rs_status rs_lab_check(const char *id, int32_t models, rs_error *err)
         if (strcmp(id, rs_lab_experiments[i]->id) != 0) continue;
         int32_t most = rs_lab_experiments[i]->takes_models;
         if (models <= most) return RS_OK;
-        static const char hint[] = "lambda-figure-1, -2 and -3 run one model, "
+        static const char hint[] = "lambda-figure-1, -2 and -3 and kobayashi-fig4 run one model, "
                                    "dong-depth-pretrained up to three; leave --model out for the "
                                    "others";
         return most > 0 ? rs_fail(err, RS_E_USAGE, "--model", hint,

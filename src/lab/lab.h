@@ -39,6 +39,7 @@ typedef struct rs_lab_report {
     rs_table *claims;
     const char *experiment;         /* its id, for column `experiment` */
     rs_table *verdicts;             /* NULL before the first statement */
+    rs_table *draws;                /* kobayashi_draws; NULL before the first (kobayashi_pairs.h) */
     const char *statement;          /* what the claims are about (rs_lab_statement), or NULL */
     int64_t claimed, differ, fails; /* its claims; those that differ, and those that fail */
 } rs_lab_report;
@@ -147,7 +148,14 @@ extern const rs_lab_experiment rs_lab_lambda_figure_2;
 extern const rs_lab_experiment rs_lab_lambda_figure_3;
 extern const rs_lab_experiment rs_lab_kobayashi_fig1;
 extern const rs_lab_experiment rs_lab_kobayashi_fig2;
+extern const rs_lab_experiment rs_lab_kobayashi_fig4;
 extern const rs_lab_experiment rs_lab_kobayashi_fig5;
+extern const rs_lab_experiment rs_lab_kobayashi_theorems;
+extern const rs_lab_experiment rs_lab_certificate_global_minimum;
+extern const rs_lab_experiment rs_lab_gqa_balance;
+extern const rs_lab_experiment rs_lab_rope_planes;
+extern const rs_lab_experiment rs_lab_heavy_ball_root;
+extern const rs_lab_experiment rs_lab_product_penalty;
 extern const rs_lab_experiment rs_lab_gap_width_collapse;
 extern const rs_lab_experiment rs_lab_gap_fixed_dk;
 extern const rs_lab_experiment rs_lab_gap_bert_init;
@@ -176,6 +184,6 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_noci_runs_kind, rs_lab_noci_recipes_kind, rs_lab_dong_sorting_lengths_kind,
     rs_lab_dong_sorting_runs_kind, rs_lab_dong_hull_lengths_kind, rs_lab_dong_hull_runs_kind,
     rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
-    rs_lab_dong_circle_runs_kind;
+    rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind;
 
 #endif

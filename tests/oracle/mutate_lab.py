@@ -36,6 +36,8 @@ THEOREM_41, DEMANDS = "lambda_theorem_4_1", "theorem_4_1_table"
 FIGURE_1, FIGURE_2, FIGURE_3, FIGURES = "lambda_figure_1", "lambda_figure_2", "lambda_figure_3", "lambda_figures"
 LINES = "lambda_layers"
 TWO_FACTORS, FACTORS, TWO_DECAYS, LINE = "kobayashi_fig1", "kobayashi_factors", "kobayashi_fig5", "kobayashi_line"
+DECAY_PROOFS, PAIRS, GLOBAL, GROUPED = "kobayashi_theorems", "kobayashi_pairs", "certificate_global_minimum", "gqa_balance"
+ROTARY, BALL, FIGURE_4, PENALTY = "rope_planes", "heavy_ball_root", "kobayashi_fig4", "product_penalty"
 RATIOS, INSTANCES, LAYER, MATRIX = "dong_bounds_ratios", "dong_bounds_instances", "one_layer", "toy_matrix"
 
 WIDTH_GAP, KEYS_GAP, BERT_GAP, CENTRED = "gap_width_collapse", "gap_fixed_dk", "gap_bert_init", "centred_identities"
@@ -465,6 +467,21 @@ MUTATIONS = [
     (TWO_DECAYS, TWO_DECAYS, "panel, 1}", "panel, 0.95}"),
     (TWO_DECAYS, TWO_DECAYS, "RS_LINE_DIRECT, 0.5}", "RS_LINE_DIRECT, 0.55}"),
     (TWO_DECAYS, TWO_DECAYS, "theta[1] < 0.5", "theta[1] < 0.3"),
+    (DECAY_PROOFS, PAIRS, "slope = by + 3 * wave", "slope = by - 3 * wave"),
+    (DECAY_PROOFS, PAIRS, "(1 - cos(decay->pace * t))", "(1 + cos(decay->pace * t))"),
+    (DECAY_PROOFS, PAIRS, "by_b[i] = decay * p->b", "by_b[i] = 1.05 * decay * p->b"),
+    (DECAY_PROOFS, PAIRS, "{0, 0.5, 0.5, 1}", "{0, 0.5, 0.5, 0.5}"),
+    (DECAY_PROOFS, DECAY_PROOFS, "exp(-2 * rs_pair_decay_until", "exp(-1.9 * rs_pair_decay_until"),
+    (GLOBAL, GLOBAL, "c->bound = decay * nuclear + inner", "c->bound = decay * nuclear - inner"),
+    (GLOBAL, GLOBAL, "{1, 0, 0, 0}", "{1.05, 0, 0, 0}"),
+    (GROUPED, GROUPED, "p->a[head * D * R + i]", "p->a[i]"),
+    (GROUPED, GROUPED, "s[k] - decay.mean", "s[k] - 1.05 * decay.mean"),
+    (ROTARY, ROTARY, "inverse ? -offset", "inverse ? offset"),
+    (ROTARY, ROTARY, "j + r / 2", "j + 1"),
+    (BALL, BALL, "momentum = 0.9", "momentum = 0.91"),
+    (BALL, BALL, "2 * momentum * b->rate_before", "1.9 * momentum * b->rate_before"),
+    (FIGURE_4, FIGURE_4, "nuclear / pair.half_norm", "nuclear / (1.05 * pair.half_norm)"),
+    (PENALTY, PENALTY, "mu = 1, decay = 1", "mu = 1.05, decay = 1"),
     (TWO_DECAYS, LINE, "normal[2] = {1, 2}", "normal[2] = {1, 1.95}"),
     (TWO_DECAYS, LINE, "offset = 2", "offset = 2.05"),
     (TWO_DECAYS, LINE, "slope = 0.4", "slope = 0.42"),
