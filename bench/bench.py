@@ -618,10 +618,38 @@ def case_report(quick):
         line(f"  {name}, all figures", times["all figures"] / 1e3, 6, "the wait allowed")
 
 
+def nudged(model):
+    """A copy of a float32 checkpoint of one file whose numbers differ by one bit of 2^-8 of their size each."""
+    folder = os.path.join(WORK, "nudged")
+    os.makedirs(folder, exist_ok=True)
+    shutil.copy(os.path.join(model, "config.json"), folder)
+    with open(os.path.join(model, "model.safetensors"), "rb") as f:
+        raw = bytearray(f.read())
+    start = 8 + int.from_bytes(raw[:8], "little")
+    raw[start + 1::4] = bytes(b ^ 0x80 for b in raw[start + 1::4])
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(raw)
+    return folder
+
+
+def case_compare(quick):
+    """compare of weights beside a scan of one: MiniLM and a nudged copy (target 1 s), layers of the shape of LLaMA 7B (7 scans)."""
+    minilm = run([os.path.join(ROOT, "scripts", "fetch_model.sh"), "minilm"])[1].strip()
+    large = []
+    for seed in ("1", "2"):
+        large.append(os.path.join(WORK, "compare-" + seed))
+        run([sys.executable, os.path.join(ROOT, "bench", "make_llama_shape.py"), large[-1], "--layers", "2" if quick else "8", "--seed", seed])
+    for name, a, b, target in ("MiniLM", minilm, nudged(minilm), "1 s"), ("layers of LLaMA 7B", *large, "7 scans"):
+        scan(a), scan(b)
+        rounds = [(scan(a), run([SCOPE, "compare", a, b, "--quiet", "--json", os.path.join(WORK, "out.json")])[0]) for _ in range(3 if quick else 9)]
+        one, both = (statistics.median(r[i] for r in rounds) for i in (0, 1))
+        print(f"  {name}: scan {one:.3f} s, compare {both:.3f} s, {both / one:.1f} scans (target {target})", flush=True)
+
+
 CASES = {"start": case_start, "product": case_product, "matrices": case_matrices, "layers": case_layers, "bert": case_bert, "tables": case_tables,
          "prefill": case_prefill, "states": case_states, "sweep": case_sweep, "gradients": case_gradients, "train": case_train, "sizes": case_sizes, "startup": case_startup,
          "memory": case_memory, "measures": case_measures, "san": case_san, "trials": case_trials, "theory": case_theory, "residual": case_residual, "session": case_session,
-         "report": case_report}
+         "report": case_report, "compare": case_compare}
 
 
 def main():

@@ -4,7 +4,7 @@
 The numbers are random but recycled: one block of normals is drawn and every tensor is a rotation of it, so that 4 GB are written
 in seconds. Needs the standard library only.
 
-  make_llama_shape.py DIR [--layers 32 --d 4096 --heads 32 --kv-heads 32] [--whole]
+  make_llama_shape.py DIR [--layers 32 --d 4096 --heads 32 --kv-heads 32 --seed 1] [--whole]
 """
 import argparse
 import array
@@ -15,9 +15,9 @@ import random
 import struct
 
 
-def bf16_normals(n):
+def bf16_normals(n, seed):
     """n normals as bf16 bytes."""
-    rng = random.Random(1)
+    rng = random.Random(seed)
     floats = array.array("f", (rng.gauss(0, 0.02) for _ in range(n)))
     raw, out = floats.tobytes(), bytearray(2 * n)
     out[0::2], out[1::2] = raw[2::4], raw[3::4]  # the upper half of each little-endian float
@@ -48,6 +48,7 @@ def main():
     parser.add_argument("--d", type=int, default=4096)
     parser.add_argument("--heads", type=int, default=32)
     parser.add_argument("--kv-heads", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--whole", action="store_true")
     args = parser.parse_args()
     kv_heads = args.kv_heads or args.heads
@@ -55,7 +56,7 @@ def main():
     width, mlp, vocabulary = args.d // args.heads, round(args.d * 8 / 3 / 256) * 256 if args.whole else 4 * args.d, 32000
     attention = {"q": [args.d, args.d], "k": [kv_heads * width, args.d], "v": [kv_heads * width, args.d], "o": [args.d, args.d]}
     # A length that shares no factor with a row: recycled rows are never equal.
-    unit = bf16_normals(1000003)
+    unit = bf16_normals(1000003, args.seed)
     block = unit * ((vocabulary if args.whole else args.d) * args.d // 1000003 + 3)
     weight_map, files = {}, args.layers + args.whole
     for layer in range(args.layers):

@@ -608,6 +608,33 @@ typedef struct rs_paths_settings {
     bool lesions; /* table `lesions`, of the model without each of its parts, is written */
 } rs_paths_settings;
 
+/* compare: what changed between checkpoints (docs/compare.md). Without inputs in `run` the weights alone
+ * are compared; its `init` and `edits` are refused (RS_E_USAGE). */
+typedef struct rs_compare_settings {
+    size_t size;
+    rs_call_settings call;
+    rs_run_settings run;
+    const char *const *others;  /* [n_others] checkpoints, each of which is compared with PATH */
+    size_t n_others;            /* at least 1 */
+    int first_layer;            /* first layer that is compared, from 0 */
+    int last_layer;             /* last layer; -1: the last */
+    double tolerance;           /* as in rs_scan_settings */
+    bool fold_norms, with_bias; /* as in rs_scan_settings */
+    /* Leading singular directions of each product that are compared; 0: as many as the effective rank
+     * of the first one's. */
+    int64_t subspace;
+    /* [n_thresholds] of rank_fell, rank_rose, turned_away (docs/compare.md) and those of scan. */
+    const rs_threshold *thresholds;
+    size_t n_thresholds;
+} rs_compare_settings;
+
+/* Compares each of settings->others with the checkpoint at `path`. On success *out is a result that the
+ * caller frees. Errors: those of rs_scan_checkpoint for each of them, and of rs_probe_checkpoint for inputs
+ * that neither can take; where one cannot, a finding says so. */
+rs_status rs_compare_checkpoints(rs_result **out, const char *path,
+                                 const rs_compare_settings *settings, rs_error *err);
+void rs_compare_settings_init(rs_compare_settings *settings, size_t size);
+
 /* The caller still sets the inputs. */
 void rs_probe_settings_init(rs_probe_settings *settings, size_t size);
 void rs_certify_settings_init(rs_certify_settings *settings, size_t size);
@@ -656,10 +683,12 @@ typedef struct rs_lab_settings {
     const char *experiment; /* its id, or "all"; NULL: the result lists what there is */
     bool quick;             /* fewer repetitions and shorter runs, said in the result */
     int64_t seeds;          /* of what is trained over several seeds the first so many; 0: all */
-    const char *model;      /* checkpoint, or an ARCH.json, that the experiments which take one run
+    const char *db;    /* SQLite file that keeps finished training runs of experiments of many, and
+                             * gives back those that it has; NULL: none */
+    const char *model; /* checkpoint, or an ARCH.json, that the experiments which take one run
                              * in place of random weights, on random token ids; several with a comma
                              * between two for those that take several; NULL: none */
-    const char *text;       /* file whose windows the model is run on instead; NULL: none */
+    const char *text;  /* file whose windows the model is run on instead; NULL: none */
 } rs_lab_settings;
 void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
 

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 storeys='cli
 api
 lab
+compare
 predict paths probe certify train
 observe
 measures

@@ -18,6 +18,7 @@ typedef union rs_any_settings {
     rs_probe_settings probe;
     rs_certify_settings certify;
     rs_paths_settings paths;
+    rs_compare_settings compare;
     rs_tokenize_settings tokenize;
     rs_lab_settings lab;
     rs_training_settings training;

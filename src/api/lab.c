@@ -2,6 +2,7 @@
 #include "lab/lab.h"
 #include "api/command.h"
 #include "base/memory.h"
+#include "lab/kept_runs.h"
 #include "observe/opened.h"
 #include "probe/probe.h"
 
@@ -74,7 +75,7 @@ static rs_status open_model(rs_opened *o, rs_lab_model *model, rs_result *result
 }
 
 static rs_status run_models(rs_result *result, named_models *all, const rs_lab_settings *s,
-                            const rs_context *context, rs_error *err)
+                            const rs_lab_options *options, const rs_context *context, rs_error *err)
 {
     RS_TRY(cut_names(all, s->model, err));
     RS_TRY(rs_lab_check(s->experiment, all->n, err)); /* before a model is opened */
@@ -83,28 +84,40 @@ static rs_status run_models(rs_result *result, named_models *all, const rs_lab_s
         int32_t m = all->n - 1 - all->open++;
         RS_TRY(open_model(&all->opened[m], &all->models[m], result, s, context, err));
     }
-    const rs_lab_options lab = {
-        .quick = s->quick, .seeds = s->seeds, .model = all->models, .n_models = all->n};
+    rs_lab_options lab = *options;
+    lab.model = all->models;
+    lab.n_models = all->n;
     RS_TRY(rs_lab_run(result, s->experiment, &lab, context, err));
     for (int32_t m = 0; m < all->n; m++)
         RS_TRY(rs_verify_checkpoint(result, all->opened[m].checkpoint, err));
     return RS_OK;
 }
 
-static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+/* What only the running of an experiment has a use for. */
+static rs_status check_list(const rs_lab_settings *s, rs_error *err)
 {
-    const rs_lab_settings *s = &task->settings->lab;
-    const rs_lab_options options = {.quick = s->quick, .seeds = s->seeds};
-    named_models all = {0};
-    rs_result_show(result, s->experiment ? "claims" : "experiments");
     if (s->text && !s->model)
         return rs_fail(err, RS_E_USAGE, "text", "name a model, too: --model PATH",
                        "there is no model to read it");
-    if (s->model && !s->experiment)
-        return rs_fail(err, RS_E_USAGE, "model", "leave it out", "a list runs no model");
+    if (s->experiment) return RS_OK;
+    if (s->model) return rs_fail(err, RS_E_USAGE, "model", "leave it out", "a list runs no model");
+    if (s->db) return rs_fail(err, RS_E_USAGE, "db", "leave it out", "a list trains nothing");
+    return RS_OK;
+}
+
+static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+{
+    const rs_lab_settings *s = &task->settings->lab;
+    rs_lab_options options = {.quick = s->quick, .seeds = s->seeds};
+    named_models all = {0};
+    rs_result_show(result, s->experiment ? "claims" : "experiments");
+    RS_TRY(check_list(s, err));
     if (!s->experiment) return rs_lab_list(result, err);
-    if (!s->model) return rs_lab_run(result, s->experiment, &options, task->context, err);
-    rs_status status = run_models(result, &all, s, task->context, err);
+    RS_TRY(rs_lab_check(s->experiment, 0, err)); /* before a file is made */
+    if (s->db) RS_TRY(rs_kept_runs_open(&options.kept, s->db, err));
+    rs_status status = s->model ? run_models(result, &all, s, &options, task->context, err)
+                                : rs_lab_run(result, s->experiment, &options, task->context, err);
+    rs_kept_runs_close(options.kept);
     close_models(&all);
     return status;
 }

@@ -17,6 +17,7 @@ BEGINS_ALIKE(rs_scan_settings);
 RUNS_ALIKE(rs_probe_settings);
 RUNS_ALIKE(rs_certify_settings);
 RUNS_ALIKE(rs_paths_settings);
+RUNS_ALIKE(rs_compare_settings);
 BEGINS_ALIKE(rs_tokenize_settings);
 BEGINS_ALIKE(rs_lab_settings);
 BEGINS_ALIKE(rs_doctor_settings);

@@ -1,6 +1,7 @@
 /* tables.c: the tables of all commands: what 'rankscope explain' tells of, and what --table can name. */
 #include "api/command.h"
 #include "certify/certify.h"
+#include "compare/compare.h"
 #include "lab/lab.h"
 #include "paths/paths.h"
 #include "predict/predict.h"
@@ -67,6 +68,14 @@ static const struct {
               {&rs_paths_lesions_kind, NULL},
               {&rs_paths_combined_kind, NULL},
               {&rs_paths_texts_kind, NULL},
+              {&rs_compare_summary_kind, NULL},
+              {&rs_compare_models_kind, NULL},
+              {&rs_compare_layers_kind, NULL},
+              {&rs_compare_heads_kind, NULL},
+              {&rs_compare_missing_kind, NULL},
+              {&rs_compare_tokens_kind, NULL},
+              {&rs_compare_loss_kind, NULL},
+              {&rs_compare_changed_kind, NULL},
               {&rs_train_log_kind, NULL},
               {&rs_train_plan_kind, NULL},
               {&rs_train_task_kind, NULL},
@@ -91,6 +100,13 @@ static const struct {
               {&rs_lab_noci_density_kind, NULL},
               {&rs_lab_kobayashi_balance_kind, NULL},
               {&rs_lab_kobayashi_ends_kind, NULL},
+              {&rs_lab_dong_sorting_lengths_kind, NULL},
+              {&rs_lab_dong_sorting_runs_kind, NULL},
+              {&rs_lab_dong_hull_lengths_kind, NULL},
+              {&rs_lab_dong_hull_runs_kind, NULL},
+              {&rs_lab_dong_memorization_lengths_kind, NULL},
+              {&rs_lab_dong_memorization_runs_kind, NULL},
+              {&rs_lab_dong_circle_runs_kind, NULL},
               {&rs_lab_kobayashi_draws_kind, NULL},
               {&rs_lab_kobayashi_heads_kind, NULL},
               {&rs_lab_alarm_runs_kind, NULL},
@@ -101,6 +117,8 @@ static const struct {
               {&rs_lab_pretrained_albert_kind, NULL},
               {&rs_lab_pretrained_xlnet_kind, NULL},
               {&rs_lab_pretrained_models_kind, NULL},
+              {&rs_lab_noci_runs_kind, NULL},
+              {&rs_lab_noci_recipes_kind, NULL},
               {&rs_doctor_machine_kind, NULL},
               {&rs_doctor_speed_kind, NULL},
               {&rs_explain_words_kind, NULL},

@@ -111,8 +111,11 @@ void rs_step_here(char *text, size_t size, rs_step_line line, rs_step_norm norm,
                         shown(right, &row->right), verdict);
     if (rs_step_kinds[line].in[norm].repaired && used > 0 && (size_t)used < size) {
         judged(other, sizeof other, row->repaired_holds, row->repaired_ratio);
-        used += snprintf(text + used, size - (size_t)used, " Repaired: right %s, %s.",
-                         shown(repaired, &row->repaired), other);
+        bool given = !isnan(row->repaired.log) || !isnan(row->repaired.plain);
+        used += given ? snprintf(text + used, size - (size_t)used, " Repaired: right %s, %s.",
+                                 shown(repaired, &row->repaired), other)
+                      : snprintf(text + used, size - (size_t)used,
+                                 " The repaired right side has no number here.");
     }
     if (row->met == 0 && used > 0 && (size_t)used < size)
         used += snprintf(text + used, size - (size_t)used,
@@ -128,24 +131,29 @@ const char *rs_step_note(const rs_proved_head *head, rs_step_line line, rs_step_
 {
     const rs_step_row *row = &head->steps.rows[line][norm];
     const rs_step_text *text = &rs_step_kinds[line].in[norm];
+    static const char unknown[] = "beyond 10^(±3·10^14), or not known to 12 digits";
     if (head->failed) return head->failed;
     if (head->masked && text->one_row)
         return "a mask hides keys: each row has a p of its own, and what that leaves of R is no "
                "part of the bound";
     if (head->masked && line == RS_LINE_MOVED && norm == RS_STEP_ONE)
         return "a mask hides keys: the repaired right side needs one p for all rows";
-    if (isnan(row->left.log) && isnan(row->left.plain)) return "beyond 10^(±3·10^14)";
-    if (isnan(row->right.log) && isnan(row->right.plain)) return "beyond 10^(±3·10^14)";
+    if (isnan(row->left.log) && isnan(row->left.plain)) return unknown;
+    if (isnan(row->right.log) && isnan(row->right.plain)) return unknown;
     if (text->repaired && isnan(row->repaired.log) && isnan(row->repaired.plain))
         return "the repaired right side is beyond 10^(3·10^14)";
-    if (row->holds < 0) return "the sides agree to some 25 digits: which is larger is not decided";
+    if (row->holds < 0)
+        return norm == RS_STEP_ENTRY
+                   ? "not decided of every entry: sides agree to some 25 digits, or are beyond "
+                     "10^(±3·10^14)"
+                   : "the sides agree to some 25 digits: which is larger is not decided";
     return NULL;
 }
 
 /* ---- findings ---- */
 
 typedef struct tally {
-    int lines, fail, undecided, repaired_fail;
+    int inequalities, fail, undecided, repaired_fail, repaired_unknown;
     char failing[300];
 } tally;
 
@@ -156,9 +164,10 @@ static void count(tally *t, const rs_proved_head *head)
         for (int n = 0; n < RS_STEP_NORMS; n++) {
             const rs_step_row *row = &head->steps.rows[l][n];
             if (!row->known || l == RS_LINE_RANGE) continue;
-            t->lines++;
+            t->inequalities++;
             t->undecided += row->holds < 0;
             t->repaired_fail += row->repaired_holds == 0;
+            t->repaired_unknown += rs_step_kinds[l].in[n].repaired && row->repaired_holds < 0;
             if (row->holds != 0) continue;
             t->fail++;
             size_t used = strlen(t->failing);
@@ -178,12 +187,13 @@ static void tell(char *text, size_t size, const rs_proved_head *head)
         return;
     }
     count(&t, head);
-    snprintf(text, size, "layer %d, head %d: %d of %d lines %s false%s%s%s%s%s%s%s",
-             (int)head->layer, (int)head->head, t.fail, t.lines, t.fail == 1 ? "is" : "are",
-             t.fail ? " (" : "", t.failing, t.fail ? ")" : "",
+    snprintf(text, size, "layer %d, head %d: %d of %d inequalities %s false%s%s%s%s%s%s%s",
+             (int)head->layer, (int)head->head, t.fail, t.inequalities, t.fail == 1 ? "is" : "are",
+             t.fail ? " (lines " : "", t.failing, t.fail ? ")" : "",
              t.undecided ? ", and of some it is not decided" : "",
-             t.repaired_fail ? "; a repaired one is refuted, which is a bug of rankscope"
-                             : ", no repaired one is",
+             t.repaired_fail      ? "; a repaired one is refuted, which is a bug of rankscope"
+             : t.repaired_unknown ? ", no repaired one is known to be"
+                                  : ", no repaired one is",
              head->steps.rows[RS_LINE_RANGE][RS_STEP_INF].holds == 0
                  ? "; ranges of logits are above the 1.256 that the proof assumes"
                  : "",

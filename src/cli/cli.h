@@ -17,6 +17,7 @@ enum {
     CLI_MOST_MAPS = 64,
     CLI_MOST_THRESHOLDS = 16,
     CLI_MOST_TEXTS = 1024,
+    CLI_MOST_OTHERS = 256,
     CLI_MOST_SETS = 128,
     CLI_MOST_OPTIONS = 160
 };
@@ -34,7 +35,7 @@ typedef struct cli_args {
     int no_choice;                /* of options that say what is so anyway */
     rs_output_settings output;
     union {
-        struct { /* what settings begin with: `run` for those of CLI_RUNS */
+        struct { /* what settings begin with: `run` for those of CLI_FED */
             size_t size;
             rs_call_settings call;
             rs_run_settings run;
@@ -43,6 +44,7 @@ typedef struct cli_args {
         rs_probe_settings probe;
         rs_certify_settings certify;
         rs_paths_settings paths;
+        rs_compare_settings compare;
         rs_tokenize_settings tokenize;
         rs_lab_settings lab;
         rs_training_settings training;
@@ -53,6 +55,8 @@ typedef struct cli_args {
     /* what the lists of the settings point to */
     rs_intervention edits[CLI_MOST_EDITS];
     const char *texts[CLI_MOST_TEXTS];
+    const char *others[CLI_MOST_OTHERS]; /* of an input that has several (cli_command.input) */
+    size_t n_others;
     const char *sets[CLI_MOST_SETS];
     double energies[CLI_MOST_ENERGIES];
     rs_map_choice maps[CLI_MOST_MAPS];
@@ -96,7 +100,9 @@ enum {
     CLI_TRAIN = 256,
     CLI_PREDICT = 512,
     CLI_RUNS = CLI_PROBE | CLI_CERTIFY | CLI_PATHS, /* those that run a model over inputs */
-    CLI_ALL = 1023
+    CLI_COMPARE = 1024,
+    CLI_FED = CLI_RUNS | CLI_COMPARE, /* those that may be given inputs */
+    CLI_ALL = 2047
 };
 
 /* Names that the words of an option are made of, separated by commas. */
@@ -136,11 +142,11 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name;
     unsigned bit;
-    const char *input;    /* what it takes: "PATH"; with a blank: two at most; in brackets: or
-                             nothing; NULL: nothing */
-    const char *brief;    /* one line */
-    const char *about;    /* paragraphs, separated by newlines */
-    const char *examples; /* lines "command # what for" */
+    const char *input; /* what it takes: "PATH"; with a blank: two at most, or where dots end it two
+                             and more; in brackets: or nothing; NULL: nothing */
+    const char *brief; /* one line */
+    const char *about; /* paragraphs, separated by newlines */
+    const char *examples;         /* lines "command # what for" */
     void (*init)(cli_args *args); /* the command's settings */
     rs_status (*ask)(rs_result **out, const cli_args *args, rs_error *err);
 } cli_command;

@@ -48,6 +48,19 @@ static rs_status ask_paths(rs_result **out, const cli_args *args, rs_error *err)
     return rs_paths_checkpoint(out, args->input, &args->paths, err);
 }
 
+static void init_compare(cli_args *args)
+{
+    rs_compare_settings_init(&args->compare, sizeof args->compare);
+}
+
+static rs_status ask_compare(rs_result **out, const cli_args *args, rs_error *err)
+{
+    rs_compare_settings settings = args->compare;
+    settings.others = args->others;
+    settings.n_others = args->n_others;
+    return rs_compare_checkpoints(out, args->input, &settings, err);
+}
+
 static void init_tokenize(cli_args *args)
 {
     rs_tokenize_settings_init(&args->tokenize, sizeof args->tokenize);
@@ -225,6 +238,26 @@ const cli_command cli_commands[] = {
      "rankscope paths . --text page.txt --lesions --table lesions # which head matters?\n"
      "rankscope paths . --text page.txt --semantics code # as the published code evaluates paths",
      init_paths, ask_paths},
+    {"compare", CLI_COMPARE, "A B...", "what changed between checkpoints of a run, or two models",
+     "Sets two checkpoints side by side: every head's products by the measures of 'rankscope "
+     "scan', "
+     "how far each product moved and in how many directions, how far its leading singular "
+     "directions agree, beside random ones, and which findings came or went. Of several, each is "
+     "compared with the first. Models may differ: what can be compared is, the rest is named. With "
+     "inputs (--text, --tokens, --random ...) both are run on them, and their tokens are compared "
+     "state by state.\n"
+     "A and B are each a Hugging Face directory, one .safetensors file beside its config.json, or "
+     "a "
+     ".gguf file. Heads are paired by layer, number and product.\n"
+     "Tables: summary, layers, heads, models, findings_changed, not_compared; with inputs tokens "
+     "and "
+     "loss.",
+     "rankscope compare run/checkpoint-500 run/checkpoint-1000 # what did these steps change?\n"
+     "rankscope compare base/ tuned/ --table heads --sort change_relative --top 10 # which heads?\n"
+     "rankscope compare base/ tuned/ --text page.txt --html report.html # its tokens, too\n"
+     "rankscope compare model/ model.gguf # what quantising did to the products\n"
+     "rankscope compare before/ after/ --fail-on warn --quiet # exit code 3 when ranks fell",
+     init_compare, ask_compare},
     {"tokenize", CLI_TOKENIZE, "PATH", "the token ids that a model sees for a text",
      "Cuts a text into the tokens that the model was trained on: the same ids as the model's own "
      "library gives, each with the "

@@ -149,6 +149,18 @@ static void add_texts(echo *e, const cli_args *args)
     fputc(']', e->out);
 }
 
+/* The checkpoints behind the first. */
+static void add_others(echo *e, const cli_args *args)
+{
+    if (args->n_others == 0) return;
+    put_key(e, "others");
+    for (size_t i = 0; i < args->n_others; i++) {
+        fputs(i ? ", " : "[", e->out);
+        put_string(e, is_text(args->others[i]) ? args->others[i] : "");
+    }
+    fputc(']', e->out);
+}
+
 static void add_sets(echo *e, const cli_args *args)
 {
     size_t n = args->command->bit == CLI_TRAIN ? args->training.n_sets : 0;
@@ -168,6 +180,7 @@ static void add_all(echo *e, const cli_args *args)
     bool runs = args->command->bit & CLI_RUNS;
     add_text(e, "input", args->input);
     add_text(e, "experiment", args->second);
+    add_others(e, args);
     for (size_t i = 0; i < cli_n_options; i++)
         if (args->given[i]) add_option(e, &cli_options[i], args->given[i]);
     add_texts(e, args);

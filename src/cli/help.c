@@ -78,7 +78,6 @@ static void print_program_help(void)
     for (size_t i = 0; i < cli_n_commands; i++)
         wrapped_from(printf("  %-8s", cli_commands[i].name), cli_commands[i].brief, 11);
     printf("\n'rankscope COMMAND --help' explains a command and all of its options.\n"
-           "  rankscope doctor                          is this machine set up well?\n"
            "  rankscope scan MODEL --html report.html   a report on a checkpoint\n\n"
            "Exit codes: 0 done, 1 the work failed, 2 the request or an input is wrong,\n"
            "3 a finding reached --fail-on, 130 interrupted.\n");

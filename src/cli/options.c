@@ -103,49 +103,71 @@ const cli_option cli_options[] = {
          "that of random weights of the same shape; dead_head where the norm is below X times the "
          "layer's median; decay_equilibrium where every head's balance_score is above X.",
      .codes = "qk_low_rank|ov_low_rank|dead_head|decay_equilibrium"},
-    {"text", "FILE|-", CLI_TEXTS, RUN(texts), CLI_RUNS, NULL, NULL,
+    {"layers", "A-B", CLI_LAYERS, AT(compare.first_layer), CLI_COMPARE, "all", NULL,
+     .help = "Only layers A to B, counted from 0, both included; a single number is one layer."},
+    {"subspace", "K", CLI_COUNT, AT(compare.subspace), CLI_COMPARE,
+     "the effective rank of A's product, rounded up", NULL,
+     .help = "Compare the K leading singular directions of each product: columns overlap_left and "
+             "overlap_right of table heads. At most the lesser numerical rank of the two.",
+     .most = 1 << 30},
+    {"tol", "T", CLI_TOLERANCE, AT(compare.tolerance), CLI_COMPARE, "max(rows, cols) x epsilon",
+     NULL, .help = "As for scan: numerical_rank counts singular values above T times the largest."},
+    {"fold-norms", NULL, CLI_FLAG, AT(compare.fold_norms), CLI_COMPARE, NULL, NULL,
+     .help = "Compare the products as the models apply them: gains of the norms are folded in, as "
+             "'rankscope scan --fold-norms' does."},
+    {"with-bias", NULL, CLI_FLAG, AT(compare.with_bias), CLI_COMPARE, NULL, NULL,
+     .help = "Append each projection's bias to its weight as one more input feature."},
+    {"threshold", "CODE=X[,CODE=X]", CLI_THRESHOLDS, AT(compare.thresholds), CLI_COMPARE,
+     "rank_fell=0.2,rank_rose=0.2,turned_away=3, and those of scan", NULL,
+     .help = "When a finding is raised: rank_fell and rank_rose where a product's effective rank, "
+             "of chance, fell or rose by more than a share X; turned_away where both overlaps are "
+             "within X standard deviations of chance. qk_low_rank, ov_low_rank, dead_head and "
+             "decay_equilibrium as for scan, of both.",
+     .codes = "rank_fell|rank_rose|turned_away|qk_low_rank|ov_low_rank|dead_head|"
+              "decay_equilibrium"},
+    {"text", "FILE|-", CLI_TEXTS, RUN(texts), CLI_FED, NULL, NULL,
      .help =
          "Feed this text ('-' is standard input): tokenised once and cut into consecutive windows "
          "of --seq-len tokens, with the model's special tokens in each. All whole windows are "
          "used, or the one window that a shorter text leaves. May be repeated: each text has "
          "windows of its own, one text behind the other, and table texts says whose they are."},
-    {"tokens", "FILE", CLI_TEXT, RUN(tokens), CLI_RUNS, NULL, NULL,
+    {"tokens", "FILE", CLI_TEXT, RUN(tokens), CLI_FED, NULL, NULL,
      .help = "Feed these token ids: .npy of int32 or int64 [samples, n], or JSON [[id, ...], ...] "
              "whose "
              "rows may differ in length. No id is taken as padding.",
      .once = "put all rows into one file; --text may be repeated"},
-    {"images", "FILE.npy", CLI_TEXT, RUN(images), CLI_RUNS, NULL, NULL,
+    {"images", "FILE.npy", CLI_TEXT, RUN(images), CLI_FED, NULL, NULL,
      .help = "Feed these images: float32 [samples, channels, height, width], normalised as the "
              "model wants "
              "them.",
      .once = "put all images into one file; --text may be repeated"},
-    {"states", "FILE", CLI_TEXT, RUN(states), CLI_RUNS, NULL, NULL,
+    {"states", "FILE", CLI_TEXT, RUN(states), CLI_FED, NULL, NULL,
      .help =
          "Feed these real-valued sequences, such as features of speech or a time series, to the "
          "first block: .npy of float32 or float64 [samples, n, d], or JSON [[[x, ...], ...], "
          "...] whose samples may differ in length. The rows enter as they are, behind all that "
          "the embedding adds, and its norm.",
      .once = "put all samples into one file; --text may be repeated"},
-    {"states-as", "first-block|embeddings", CLI_CHOICE, RUN(states_as), CLI_RUNS, "first-block",
+    {"states-as", "first-block|embeddings", CLI_CHOICE, RUN(states_as), CLI_FED, "first-block",
      "first-block|embeddings",
      .help = "Where --states enter. embeddings: in the place of word embeddings, as transformers' "
              "inputs_embeds do, so that positions, token types, the embedding's norm and its "
              "projection are applied; of a network that is fed rows, in front of its map."},
-    {"random", "SAMPLES", CLI_COUNT, RUN(random), CLI_RUNS, NULL, NULL,
+    {"random", "SAMPLES", CLI_COUNT, RUN(random), CLI_FED, NULL, NULL,
      .help = "Feed samples drawn at random: ids by Zipf's law (the i-th of the vocabulary, the "
              "padding id "
              "left out, with probability ~ 1/(i + 2.7)), "
              "pixels from N(0, 1), or what an architecture file's input says."},
-    {"seq-len", "N", CLI_COUNT, RUN(seq_len), CLI_RUNS, "128", NULL,
+    {"seq-len", "N", CLI_COUNT, RUN(seq_len), CLI_FED, "128", NULL,
      .help = "Tokens of a window or of a random sample, special tokens included."},
-    {"samples", "N", CLI_COUNT, RUN(samples), CLI_RUNS, "all", NULL,
+    {"samples", "N", CLI_COUNT, RUN(samples), CLI_FED, "all", NULL,
      .help = "Use the first N rows of --tokens, --images or --states, or the first N windows of "
              "each --text."},
-    {"batch", "N", CLI_COUNT, RUN(batch), CLI_PROBE | CLI_CERTIFY,
+    {"batch", "N", CLI_COUNT, RUN(batch), CLI_PROBE | CLI_CERTIFY | CLI_COMPARE,
      "as many samples as 4096 tokens hold", NULL,
      .help = "Samples in one pass; fewer by default where their activations would take more than a "
              "sixteenth of the memory. The JSON's run.batch says what was used."},
-    {"encoder-states", "FILE.npy", CLI_TEXT, RUN(encoder_states), CLI_RUNS, NULL, NULL,
+    {"encoder-states", "FILE.npy", CLI_TEXT, RUN(encoder_states), CLI_FED, NULL, NULL,
      .help = "What cross-attention reads: float32 or float64 [samples, m, d]."},
     {"init", "LAW", CLI_TEXT, RUN(init), CLI_RUNS, NULL, NULL,
      .help = "Random weights instead of a checkpoint's: PATH is then ARCH.json or config.json (or "
@@ -326,7 +348,7 @@ const cli_option cli_options[] = {
      .help = "What of an output each token is responsible for, by conservative propagation (tables "
              "relevance, conservation, removal): of every sample's largest output, or --target's. "
              "With f32 or f64; samples one by one, three passes forward and back each."},
-    {"lenient", NULL, CLI_FLAG, RUN(lenient), CLI_RUNS, NULL, NULL,
+    {"lenient", NULL, CLI_FLAG, RUN(lenient), CLI_FED, NULL, NULL,
      .help = "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
              "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_THRESHOLDS, AT(probe.thresholds), CLI_PROBE,
@@ -497,9 +519,13 @@ const cli_option cli_options[] = {
     {"seeds", "N", CLI_COUNT, AT(lab.seeds), CLI_LAB, "all", NULL,
      .help = "Of experiments that train over several seeds, run the first N alone; one seed shows "
              "no order."},
+    {"db", "FILE", CLI_TEXT, AT(lab.db), CLI_LAB, NULL, NULL,
+     .help = "Keep every finished run of noci-fig1-training, noci-fig5-adam and noci-table1-small "
+             "in this SQLite file, and take those that it has instead of training again: what was "
+             "killed goes on where it was."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,
      .help = "Number of threads."},
-    {"memory", "SIZE", CLI_BYTES, CALL(memory), CLI_SCAN | CLI_RUNS | CLI_TRAIN | CLI_PREDICT,
+    {"memory", "SIZE", CLI_BYTES, CALL(memory), CLI_SCAN | CLI_FED | CLI_TRAIN | CLI_PREDICT,
      "the smaller of the control group's limit and what the machine has available", NULL,
      .help = "Memory that the run may take, such as 512M or 8GiB (K, M, G, T are powers of 1024). "
              "What it "
@@ -559,6 +585,7 @@ SAME_CALL(scan);
 SAME_RUN(probe);
 SAME_RUN(certify);
 SAME_RUN(paths);
+SAME_RUN(compare);
 SAME_CALL(tokenize);
 SAME_CALL(lab);
 SAME_CALL(training);

@@ -185,8 +185,8 @@ static rs_status second_path(const cli_args *args, const cli_command *command, c
     if (cli_count_texts(args) > 0)
         snprintf(text, sizeof text, "each text needs a --text of its own (--text A --text B); ");
     snprintf(hint, sizeof hint,
-             "%sfor several checkpoints: for path in A B; do rankscope %s \"$path\"; done; quote a "
-             "name that has blanks",
+             "%s'rankscope compare A B' sets two side by side; for several by themselves: for path in A "
+             "B; do rankscope %s \"$path\"; done; quote a name that has blanks",
              text, command->name);
     return rs_fail(err, RS_E_USAGE, argument, hint,
                    "is a second PATH behind '%s': one checkpoint is taken at a time", args->input);
@@ -203,9 +203,21 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
     return status;
 }
 
+/* Of inputs that are several all behind the first. */
+static rs_status take_other(cli_args *args, const char *argument, rs_error *err)
+{
+    if (args->n_others == CLI_MOST_OTHERS)
+        return rs_fail(err, RS_E_USAGE, argument, "compare fewer at a time",
+                       "%d inputs behind the first are the most", CLI_MOST_OTHERS);
+    args->others[args->n_others++] = argument;
+    return RS_OK;
+}
+
 static rs_status take_input(cli_args *args, const cli_command *command, const char *argument,
                             rs_error *err)
 {
+    bool several = command->input && strstr(command->input, "...");
+    if (several && args->input) return take_other(args, argument, err);
     const char **free_one = !command->input                                ? NULL
                             : !args->input                                 ? &args->input
                             : strchr(command->input, ' ') && !args->second ? &args->second

@@ -14,7 +14,7 @@ static bool taken;
 size_t cli_count_texts(const cli_args *args)
 {
     if (args->command->bit == CLI_TOKENIZE) return args->tokenize.n_texts;
-    return args->command->bit & CLI_RUNS ? args->common.run.n_texts : 0;
+    return args->command->bit & CLI_FED ? args->common.run.n_texts : 0;
 }
 
 const char *cli_text_said(const char *text)
@@ -35,7 +35,7 @@ static rs_status check_others(const cli_args *args, size_t own, rs_error *err)
             return rs_fail(err, RS_E_USAGE, "--text", "put one of them into a file",
                            "standard input can be read once, and two texts are '%s' and '%s'",
                            args->texts[own], args->texts[i]);
-    const bool runs = (args->command->bit & CLI_RUNS) != 0;
+    const bool runs = (args->command->bit & CLI_FED) != 0;
     const struct {
         const char *what, *path;
     } others[] = {{"PATH", args->input},

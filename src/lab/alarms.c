@@ -98,17 +98,6 @@ static void see_losses(watched *w, const rs_result *result)
     }
 }
 
-static void see_residuals(watched *w, const rs_result *result)
-{
-    const rs_table *layers = rs_result_table(result, "layers");
-    int log = 0;
-    for (size_t i = 0, n = rs_table_rows(layers); i < n && log < LOGS; i++) {
-        /* the last layer's row of a step is its last one */
-        bool last = i + 1 == n || rs_lab_cell(layers, i + 1, "step") > w->steps[log];
-        if (last) w->residual[log++] = rs_lab_cell(layers, i, "relative_residual");
-    }
-}
-
 /* The mean over layers, heads and products, by step. */
 static void see_stable_ranks(watched *w, const rs_result *result)
 {
@@ -147,7 +136,7 @@ static rs_status watch(watched *w, int run, int steps, uint64_t seed, const rs_c
     write_task(text, sizeof text, run, steps, seed);
     RS_TRY(rs_lab_train(&result, text, NULL, context, err));
     see_losses(w, result);
-    see_residuals(w, result);
+    rs_lab_last_layer(w->residual, LOGS, result, "relative_residual");
     see_stable_ranks(w, result);
     see_alarms(w, result);
     w->made = true;

@@ -65,7 +65,7 @@ static void certify(certificate *c, const double *w, double nuclear, const rs_ma
     c->bound = decay * nuclear + inner + fmax(c->norm - decay, 0) * c->value / decay;
 }
 
-static rs_status certify_pair(certificate *c, rs_pair_seen *seen, const rs_pair *p,
+static rs_status certify_pair(certificate *c, rs_pair_seen *seen, const rs_factor_pair *p,
                               const rs_matrix_loss *loss, double decay, rs_error *err)
 {
     double w[RS_PAIR_W];
@@ -100,7 +100,7 @@ static rs_status solve_square(problem *q, rs_error *err)
 /* Of any convex one: proximal steps on W of full rank. */
 static rs_status solve_convex(problem *q, rs_random *random, rs_error *err)
 {
-    rs_pair p = {.m = M, .n = N, .r = N};
+    rs_factor_pair p = {.m = M, .n = N, .r = N};
     certificate c;
     rs_pair_seen seen;
     double largest = 0;
@@ -128,8 +128,8 @@ static rs_status draw_problem(problem *q, rs_matrix_loss_kind kind, rs_random *r
 /* Called at steps 0, 1, 2, 4, ...; may be NULL. */
 typedef rs_status (*at_step)(void *user, int64_t step, double above, double bound, rs_error *err);
 
-static rs_status descend(rs_pair *p, double *broken, const problem *q, at_step show, void *user,
-                         rs_error *err)
+static rs_status descend(rs_factor_pair *p, double *broken, const problem *q, at_step show,
+                         void *user, rs_error *err)
 {
     const rs_pair_loss of = rs_pair_loss_of(&q->loss);
     rs_pair_seen seen;
@@ -149,7 +149,7 @@ static rs_status descend(rs_pair *p, double *broken, const problem *q, at_step s
 static rs_status see_convex(double *numbers, int kind, rs_random *random, rs_error *err)
 {
     problem q;
-    rs_pair p = {.m = M, .n = N, .r = R};
+    rs_factor_pair p = {.m = M, .n = N, .r = R};
     rs_pair_seen seen;
     certificate c;
     RS_TRY(draw_problem(&q, (rs_matrix_loss_kind)kind, random, err));
@@ -175,7 +175,7 @@ static rs_status see_wavy(double *numbers, rs_random *random, rs_error *err)
     RS_TRY(draw_problem(&q, RS_MATRIX_WAVY, random, err));
     const rs_pair_loss of = rs_pair_loss_of(&q.loss);
     for (int start = 0; start < STARTS; start++) {
-        rs_pair p = {.m = M, .n = N, .r = R};
+        rs_factor_pair p = {.m = M, .n = N, .r = R};
         rs_pair_seen seen;
         certificate c;
         rs_pair_draw(&p, 1, random);
@@ -255,7 +255,7 @@ static rs_status draw_figure(rs_lab_report *report, const rs_context *context, r
     for (int pass = 0; pass < 2 * CONVEX; pass++) {
         problem q;
         double broken = 0;
-        rs_pair p = {.m = M, .n = N, .r = R};
+        rs_factor_pair p = {.m = M, .n = N, .r = R};
         s.kind = pass / 2;
         s.bound = pass % 2;
         rs_random random = rs_random_new(context->seed, 0x63657274u + (uint64_t)s.kind);

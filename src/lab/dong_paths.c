@@ -423,9 +423,9 @@ static rs_status say_left_out(rs_lab_report *report, bool quick, rs_error *err)
 {
     char message[400];
     snprintf(message, sizeof message,
-             "%s: the pretrained BERT of the notebook and the accuracy of path lengths on sorting, "
-             "convex hull and memorization are not measured again: they need pretrained weights "
-             "and training%s",
+             "%s: the pretrained BERT of the notebook is not measured again: it needs pretrained "
+             "weights (dong-sorting, dong-convex-hull and dong-memorization train what the paper's "
+             "accuracies are of)%s",
              report->experiment, quick ? "; --quick took 20 paths a length instead of 100" : "");
     rs_finding finding = rs_finding_of(RS_INFO, "not_measured");
     finding.message = message;

@@ -28,9 +28,9 @@ static const rs_pair_claim claims[NUMBERS] = {
 };
 
 /* The pair of one head: rows of the stack beside the shared key. */
-static rs_pair head_of(const rs_pair *p, int head)
+static rs_factor_pair head_of(const rs_factor_pair *p, int head)
 {
-    rs_pair own = {.m = D, .n = D, .r = R};
+    rs_factor_pair own = {.m = D, .n = D, .r = R};
     for (int i = 0; i < D * R; i++) {
         own.a[i] = p->a[head * D * R + i];
         own.b[i] = p->b[i];
@@ -47,7 +47,7 @@ static double distance(const double *q, const double *from, double factor)
 }
 
 /* Of a pair at time t: how far Q is from the law of its start, of its size. */
-static double off_law(const rs_pair *p, const rs_pair *start, double t)
+static double off_law(const rs_factor_pair *p, const rs_factor_pair *start, double t)
 {
     double q[RS_PAIR_GRAM], first[RS_PAIR_GRAM], factor = exp(-2 * rs_pair_decay_until(&decay, t));
     rs_pair_balance(q, p);
@@ -55,7 +55,7 @@ static double off_law(const rs_pair *p, const rs_pair *start, double t)
     return distance(q, first, factor) / (factor * rs_norm_frobenius(first, R, R));
 }
 
-static double imbalance(const rs_pair *p)
+static double imbalance(const rs_factor_pair *p)
 {
     double q[RS_PAIR_GRAM];
     rs_pair_balance(q, p);
@@ -63,23 +63,23 @@ static double imbalance(const rs_pair *p)
 }
 
 /* The least of the heads' distances from the law. */
-static double heads_off_law(const rs_pair *p, const rs_pair *start, double t)
+static double heads_off_law(const rs_factor_pair *p, const rs_factor_pair *start, double t)
 {
     double nearest = INFINITY;
     for (int h = 0; h < HEADS; h++) {
-        const rs_pair own = head_of(p, h), first = head_of(start, h);
+        const rs_factor_pair own = head_of(p, h), first = head_of(start, h);
         nearest = fmin(nearest, off_law(&own, &first, t));
     }
     return nearest;
 }
 
-static rs_status see_end(double *numbers, const rs_pair *p, rs_error *err)
+static rs_status see_end(double *numbers, const rs_factor_pair *p, rs_error *err)
 {
     rs_pair_seen seen;
     double sum = 0, head = INFINITY;
     RS_TRY(rs_pair_see(&seen, p, err));
     for (int h = 0; h < HEADS; h++) {
-        const rs_pair own = head_of(p, h);
+        const rs_factor_pair own = head_of(p, h);
         rs_pair_seen of;
         RS_TRY(rs_pair_see(&of, &own, err));
         sum += of.nuclear;
@@ -94,7 +94,7 @@ static rs_status see_end(double *numbers, const rs_pair *p, rs_error *err)
 }
 
 /* Of the square loss the end is known: the stacked targets' R largest singular values less the decay. */
-static rs_status see_threshold(double *number, const rs_pair *p, const rs_matrix_loss *loss,
+static rs_status see_threshold(double *number, const rs_factor_pair *p, const rs_matrix_loss *loss,
                                rs_error *err)
 {
     double u[M * D], s[D], vt[D * D], sum = 0;
@@ -107,11 +107,11 @@ static rs_status see_threshold(double *number, const rs_pair *p, const rs_matrix
     return RS_OK;
 }
 
-static void draw_start(rs_pair *p, rs_matrix_loss *loss, rs_matrix_loss_kind kind,
+static void draw_start(rs_factor_pair *p, rs_matrix_loss *loss, rs_matrix_loss_kind kind,
                        rs_random *random)
 {
     *loss = (rs_matrix_loss){.kind = kind, .m = M, .n = D};
-    *p = (rs_pair){.m = M, .n = D, .r = R};
+    *p = (rs_factor_pair){.m = M, .n = D, .r = R};
     rs_draw_gaussian(loss->d, M * D, 1, random);
     rs_pair_draw(p, 0.7, random);
 }
@@ -120,7 +120,7 @@ static rs_status see_loss(double *numbers, rs_matrix_loss_kind kind, rs_random *
                           rs_error *err)
 {
     rs_matrix_loss loss;
-    rs_pair start, p;
+    rs_factor_pair start, p;
     draw_start(&start, &loss, kind, random);
     const rs_pair_loss of = rs_pair_loss_of(&loss);
     p = start;
@@ -150,9 +150,9 @@ static rs_status see_draw(double *numbers, rs_random *random, rs_error *err)
 static rs_status claim_instance(rs_lab_report *report, rs_error *err)
 {
     /* rows of A: W_Q,1ᵀ above W_Q,2ᵀ */
-    const rs_pair stack = {
+    const rs_factor_pair stack = {
         .m = 6, .n = 3, .r = 2, .a = {1, 0, 2, 1, 0, 1, 2, 1, 0, 1, 1, 0}, .b = {1, 0, 0, 2, 1, 1}};
-    rs_pair first = stack;
+    rs_factor_pair first = stack;
     first.m = 3;
     rs_pair_seen of_stack, of_head;
     RS_TRY(rs_pair_see(&of_stack, &stack, err));
@@ -190,13 +190,13 @@ static rs_status draw_figure(rs_lab_report *report, const rs_context *context, r
     for (int k = 0; k < HEADS + 2; k++) {
         rs_random random = rs_random_new(context->seed, 0x677161u);
         rs_matrix_loss loss;
-        rs_pair p;
+        rs_factor_pair p;
         draw_start(&p, &loss, RS_MATRIX_WAVY, &random);
         const rs_pair_loss of = rs_pair_loss_of(&loss);
         double first = imbalance(&p);
         for (int i = 0; i <= TIMES; i++) {
             double t = LONGER * end * i / TIMES, step = LONGER * end / TIMES;
-            const rs_pair own = k < HEADS ? head_of(&p, k) : p;
+            const rs_factor_pair own = k < HEADS ? head_of(&p, k) : p;
             if (k <= HEADS)
                 RS_TRY(rs_lab_curves_add(table, series[k], t, imbalance(&own), err));
             else

@@ -32,7 +32,7 @@ static const rs_pair_claim claims[NUMBERS] = {
 
 /* A run: factors, momenta, and the recursion's own Q. */
 typedef struct ball {
-    rs_pair at, momenta;
+    rs_factor_pair at, momenta;
     const rs_pair_loss *loss;
     double s[RS_PAIR_GRAM], k[RS_PAIR_GRAM], rate_before;
 } ball;

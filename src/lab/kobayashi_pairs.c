@@ -8,13 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-void rs_pair_draw(rs_pair *p, double scale, rs_random *random)
+void rs_pair_draw(rs_factor_pair *p, double scale, rs_random *random)
 {
     rs_draw_gaussian(p->a, p->m * p->r, scale, random);
     rs_draw_gaussian(p->b, p->n * p->r, scale, random);
 }
 
-void rs_pair_product(double *w, const rs_pair *p)
+void rs_pair_product(double *w, const rs_factor_pair *p)
 {
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
@@ -26,7 +26,7 @@ void rs_pair_product(double *w, const rs_pair *p)
 }
 
 /* Both triangles of AᵀA and BᵀB. */
-static void grams_of(double *x, double *y, const rs_pair *p)
+static void grams_of(double *x, double *y, const rs_factor_pair *p)
 {
     memset(x, 0, RS_PAIR_GRAM * sizeof *x);
     memset(y, 0, RS_PAIR_GRAM * sizeof *y);
@@ -36,7 +36,7 @@ static void grams_of(double *x, double *y, const rs_pair *p)
     rs_gram_symmetrise(y, p->r);
 }
 
-void rs_pair_balance(double *q, const rs_pair *p)
+void rs_pair_balance(double *q, const rs_factor_pair *p)
 {
     double y[RS_PAIR_GRAM];
     grams_of(q, y, p);
@@ -73,7 +73,7 @@ double rs_matrix_loss_at(double *g, const rs_matrix_loss *loss, const double *w)
 }
 
 /* dL/dA = G B, dL/dB = Gᵀ A. */
-static double run_matrix(double *by_a, double *by_b, const rs_pair *p, const void *user)
+static double run_matrix(double *by_a, double *by_b, const rs_factor_pair *p, const void *user)
 {
     double w[RS_PAIR_W] = {0}, g[RS_PAIR_W];
     rs_pair_product(w, p);
@@ -102,8 +102,8 @@ static double squares(const double *x, int64_t n)
     return sum;
 }
 
-double rs_pair_gradient(double *by_a, double *by_b, const rs_pair *p, const rs_pair_loss *loss,
-                        double decay)
+double rs_pair_gradient(double *by_a, double *by_b, const rs_factor_pair *p,
+                        const rs_pair_loss *loss, double decay)
 {
     for (int64_t i = 0; i < p->m * p->r; i++)
         by_a[i] = decay * p->a[i];
@@ -113,14 +113,14 @@ double rs_pair_gradient(double *by_a, double *by_b, const rs_pair *p, const rs_p
     return sqrt(squares(by_a, p->m * p->r) + squares(by_b, p->n * p->r));
 }
 
-double rs_pair_value(const rs_pair *p, const rs_pair_loss *loss, double decay)
+double rs_pair_value(const rs_factor_pair *p, const rs_pair_loss *loss, double decay)
 {
     return loss->run(NULL, NULL, p, loss->user) +
            decay / 2 * (squares(p->a, p->m * p->r) + squares(p->b, p->n * p->r));
 }
 
 /* Adds `step` times a direction. */
-static void move(rs_pair *p, const double *a, const double *b, double step)
+static void move(rs_factor_pair *p, const double *a, const double *b, double step)
 {
     for (int64_t i = 0; i < p->m * p->r; i++)
         p->a[i] += step * a[i];
@@ -128,7 +128,7 @@ static void move(rs_pair *p, const double *a, const double *b, double step)
         p->b[i] += step * b[i];
 }
 
-double rs_pair_descend(rs_pair *p, const rs_pair_loss *loss, double decay, double rate,
+double rs_pair_descend(rs_factor_pair *p, const rs_pair_loss *loss, double decay, double rate,
                        double least, int64_t steps)
 {
     double a[RS_PAIR_A], b[RS_PAIR_B], norm = rs_pair_gradient(a, b, p, loss, decay);
@@ -150,17 +150,17 @@ double rs_pair_decay_until(const rs_pair_decay *decay, double t)
     return decay->mean * t + decay->swing * swung;
 }
 
-void rs_pair_flow(rs_pair *p, const rs_pair_loss *loss, const rs_pair_decay *decay, double from,
-                  double to, int steps)
+void rs_pair_flow(rs_factor_pair *p, const rs_pair_loss *loss, const rs_pair_decay *decay,
+                  double from, double to, int steps)
 {
     static const double part[4] = {0, 0.5, 0.5, 1},
                         weight[4] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
     const double h = (to - from) / steps;
     for (int t = 0; t < steps; t++) {
-        const rs_pair start = *p;
+        const rs_factor_pair start = *p;
         double a[RS_PAIR_A] = {0}, b[RS_PAIR_B] = {0};
         for (int k = 0; k < 4; k++) { /* a, b: the slope that the part before found */
-            rs_pair at = start;
+            rs_factor_pair at = start;
             move(&at, a, b, -h * part[k]);
             rs_pair_gradient(a, b, &at, loss, rs_pair_decay_at(decay, from + h * (t + part[k])));
             move(p, a, b, -h * weight[k]);
@@ -170,9 +170,9 @@ void rs_pair_flow(rs_pair *p, const rs_pair_loss *loss, const rs_pair_decay *dec
 
 /* ---- what is seen ---- */
 
-rs_status rs_pair_see(rs_pair_seen *seen, const rs_pair *p, rs_error *err)
+rs_status rs_pair_see(rs_pair_seen *seen, const rs_factor_pair *p, rs_error *err)
 {
-    rs_pair copy = *p;
+    rs_factor_pair copy = *p;
     double x[RS_PAIR_GRAM], y[RS_PAIR_GRAM], values[RS_PAIR_WIDTH];
     double work[4096];
     *seen = (rs_pair_seen){0};
@@ -206,8 +206,8 @@ rs_status rs_small_svd(double *u, double *s, double *vt, const double *w, int64_
 }
 
 /* p's factors of cut rank from w - step g; w becomes their product. Returns its largest change. */
-static rs_status step_nuclear(double *change, double *w, rs_pair *p, const double *g, double step,
-                              double decay, rs_error *err)
+static rs_status step_nuclear(double *change, double *w, rs_factor_pair *p, const double *g,
+                              double step, double decay, rs_error *err)
 {
     double to[RS_PAIR_W], u[RS_PAIR_W], s[RS_PAIR_COLS], vt[RS_PAIR_W];
     int64_t width = p->m < p->n ? p->m : p->n;
@@ -230,7 +230,7 @@ static rs_status step_nuclear(double *change, double *w, rs_pair *p, const doubl
     return RS_OK;
 }
 
-rs_status rs_pair_minimise_nuclear(rs_pair *p, const rs_matrix_loss *loss, double decay,
+rs_status rs_pair_minimise_nuclear(rs_factor_pair *p, const rs_matrix_loss *loss, double decay,
                                    double step, rs_random *random, rs_error *err)
 {
     enum { STEPS = 4000 };

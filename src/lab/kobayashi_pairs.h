@@ -23,23 +23,23 @@ enum {
     RS_PAIR_GRAM = RS_PAIR_WIDTH * RS_PAIR_WIDTH
 };
 
-typedef struct rs_pair {
+typedef struct rs_factor_pair {
     int64_t m, n, r;
     double a[RS_PAIR_A], b[RS_PAIR_B]; /* [m, r], [n, r] */
-} rs_pair;
+} rs_factor_pair;
 
-void rs_pair_draw(rs_pair *p, double scale, rs_random *random);
+void rs_pair_draw(rs_factor_pair *p, double scale, rs_random *random);
 /* w [m, n] = A Bᵀ. */
-void rs_pair_product(double *w, const rs_pair *p);
+void rs_pair_product(double *w, const rs_factor_pair *p);
 /* q [r, r] = AᵀA − BᵀB. */
-void rs_pair_balance(double *q, const rs_pair *p);
+void rs_pair_balance(double *q, const rs_factor_pair *p);
 
 /* ---- losses ---- */
 
 /* A loss: its value; adds its gradients (without decay) to by_a [m, r] and by_b [n, r], which may both
  * be NULL. */
 typedef struct rs_pair_loss {
-    double (*run)(double *by_a, double *by_b, const rs_pair *p, const void *user);
+    double (*run)(double *by_a, double *by_b, const rs_factor_pair *p, const void *user);
     const void *user;
 } rs_pair_loss;
 
@@ -64,12 +64,12 @@ rs_pair_loss rs_pair_loss_of(const rs_matrix_loss *loss);
 /* ---- motion ---- */
 
 /* by_a, by_b: the gradients with decay. Returns their norm. */
-double rs_pair_gradient(double *by_a, double *by_b, const rs_pair *p, const rs_pair_loss *loss,
-                        double decay);
+double rs_pair_gradient(double *by_a, double *by_b, const rs_factor_pair *p,
+                        const rs_pair_loss *loss, double decay);
 /* The loss with decay. */
-double rs_pair_value(const rs_pair *p, const rs_pair_loss *loss, double decay);
+double rs_pair_value(const rs_factor_pair *p, const rs_pair_loss *loss, double decay);
 /* Gradient descent until the gradient's norm is at most `least`, for `steps` at most; returns it. */
-double rs_pair_descend(rs_pair *p, const rs_pair_loss *loss, double decay, double rate,
+double rs_pair_descend(rs_factor_pair *p, const rs_pair_loss *loss, double decay, double rate,
                        double least, int64_t steps);
 
 /* A decay in time: mean + swing sin(pace t). */
@@ -79,8 +79,8 @@ typedef struct rs_pair_decay {
 double rs_pair_decay_at(const rs_pair_decay *decay, double t);
 double rs_pair_decay_until(const rs_pair_decay *decay, double t); /* its integral from 0 */
 /* Gradient flow from time `from` to `to`, by `steps` steps of the classical Runge-Kutta method. */
-void rs_pair_flow(rs_pair *p, const rs_pair_loss *loss, const rs_pair_decay *decay, double from,
-                  double to, int steps);
+void rs_pair_flow(rs_factor_pair *p, const rs_pair_loss *loss, const rs_pair_decay *decay,
+                  double from, double to, int steps);
 
 /* ---- what is seen ---- */
 
@@ -92,7 +92,7 @@ typedef struct rs_pair_seen {
     double bracket[2];      /* around the gap (spectrum.h) */
     double q[RS_PAIR_GRAM]; /* AᵀA − BᵀB */
 } rs_pair_seen;
-rs_status rs_pair_see(rs_pair_seen *seen, const rs_pair *p, rs_error *err);
+rs_status rs_pair_see(rs_pair_seen *seen, const rs_factor_pair *p, rs_error *err);
 
 /* The singular value decomposition of w [m, n], k = min(m, n) ≤ RS_PAIR_COLS: u [m, k], s [k], vt
  * [k, n]. */
@@ -102,7 +102,7 @@ rs_status rs_small_svd(double *u, double *s, double *vt, const double *w, int64_
 /* Descends L(W) + decay |W|_* without factors, W of rank p->r at most, from a random start: W becomes the
  * nuclear norm's proximal map of W − step G, step below 1/curvature. p gets balanced factors of where
  * it ends. */
-rs_status rs_pair_minimise_nuclear(rs_pair *p, const rs_matrix_loss *loss, double decay,
+rs_status rs_pair_minimise_nuclear(rs_factor_pair *p, const rs_matrix_loss *loss, double decay,
                                    double step, rs_random *random, rs_error *err);
 
 /* ---- draws and their claims ---- */

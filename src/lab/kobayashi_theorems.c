@@ -60,7 +60,7 @@ static const rs_pair_claim claims[NUMBERS] = {
 
 /* A = E M, B = F M for orthonormal columns E, F and one M: balanced, and else unrelated. Two singular
  * values are one. */
-static rs_status draw_balanced(rs_pair *p, rs_random *random, rs_error *err)
+static rs_status draw_balanced(rs_factor_pair *p, rs_random *random, rs_error *err)
 {
     double e[R * M], f[R * N], m[R * R];
     rs_draw_gaussian(e, R * M, 1, random);
@@ -72,7 +72,7 @@ static rs_status draw_balanced(rs_pair *p, rs_random *random, rs_error *err)
     double scale[R];
     for (int k = 0; k < R; k++)
         scale[k] = k == 1 ? scale[0] : 0.3 + rs_random_uniform(random);
-    *p = (rs_pair){.m = M, .n = N, .r = R};
+    *p = (rs_factor_pair){.m = M, .n = N, .r = R};
     for (int k = 0; k < R; k++)
         for (int j = 0; j < R; j++) {
             for (int i = 0; i < M; i++)
@@ -86,7 +86,7 @@ static rs_status draw_balanced(rs_pair *p, rs_random *random, rs_error *err)
 /* From W = U S V' alone: O = A'U S^-1/2, and how far U S^1/2 O' and V S^1/2 O' are from A and B. */
 static rs_status see_proposition(double *numbers, rs_random *random, rs_error *err)
 {
-    rs_pair p;
+    rs_factor_pair p;
     double w[RS_PAIR_W], u[M * N], s[N], vt[N * N], o[R * R], off = 0;
     RS_TRY(draw_balanced(&p, random, err));
     rs_pair_product(w, &p);
@@ -123,13 +123,13 @@ static rs_status see_proposition(double *numbers, rs_random *random, rs_error *e
 /* The loss with decay (NUCLEAR_LOSS: with decay times the nuclear norm of A B'). */
 typedef enum side { L2_LOSS, NUCLEAR_LOSS } side;
 
-static rs_status value_of(double *value, const rs_pair *p, const rs_matrix_loss *loss, side which,
-                          rs_error *err)
+static rs_status value_of(double *value, const rs_factor_pair *p, const rs_matrix_loss *loss,
+                          side which, rs_error *err)
 {
     const rs_pair_loss of = rs_pair_loss_of(loss);
     *value = rs_pair_value(p, &of, which == L2_LOSS ? decay : 0);
     if (which == L2_LOSS) return RS_OK;
-    rs_pair copy = *p;
+    rs_factor_pair copy = *p;
     double sigma[RS_PAIR_WIDTH];
     RS_TRY(rs_factor_spectrum(sigma, copy.a, p->m, copy.b, p->n, p->r, err));
     for (int64_t k = 0; k < p->r; k++)
@@ -138,9 +138,9 @@ static rs_status value_of(double *value, const rs_pair *p, const rs_matrix_loss 
 }
 
 /* Adds a random step of all head units, or (unit >= 0) of one: a saddle falls away along one alone. */
-static void step_from(rs_pair *p, int unit, double length, rs_random *random)
+static void step_from(rs_factor_pair *p, int unit, double length, rs_random *random)
 {
-    rs_pair by = *p;
+    rs_factor_pair by = *p;
     rs_pair_draw(&by, length, random);
     for (int i = 0; i < M * R; i++)
         if (unit < 0 || i % R == unit) p->a[i] += by.a[i];
@@ -150,7 +150,7 @@ static void step_from(rs_pair *p, int unit, double length, rs_random *random)
 
 /* Random steps, kept where they lower the loss, longer after each that does and shorter after each that
  * does not: by how much 10^4 lower it, of its size. Moving factors is moving A B' within rank r. */
-static rs_status climb(double *lowered, rs_pair p, const rs_matrix_loss *loss, side which,
+static rs_status climb(double *lowered, rs_factor_pair p, const rs_matrix_loss *loss, side which,
                        rs_random *random, rs_error *err)
 {
     double start, best, lengths[R + 1];
@@ -161,7 +161,7 @@ static rs_status climb(double *lowered, rs_pair p, const rs_matrix_loss *loss, s
     for (int t = 0; t < CLIMB; t++) {
         int kind = t % 2 ? R : t / 2 % R;
         double *length = &lengths[kind], value;
-        rs_pair tried = p;
+        rs_factor_pair tried = p;
         step_from(&tried, kind == R ? -1 : kind, *length, random);
         RS_TRY(value_of(&value, &tried, loss, which, err));
         bool lower = value < best;
@@ -177,7 +177,7 @@ static rs_status see_saddle(double *numbers, const rs_matrix_loss *loss, rs_rand
                             rs_error *err)
 {
     const rs_pair_loss of = rs_pair_loss_of(loss);
-    rs_pair p = {.m = M, .n = N, .r = R};
+    rs_factor_pair p = {.m = M, .n = N, .r = R};
     rs_pair_draw(&p, 0.7, random);
     for (int i = 0; i < M; i++)
         p.a[i * R + R - 1] = 0;
@@ -193,7 +193,7 @@ static rs_status see_minimum(double *numbers, const rs_matrix_loss *loss, rs_ran
                              rs_error *err)
 {
     const rs_pair_loss of = rs_pair_loss_of(loss);
-    rs_pair p = {.m = M, .n = N, .r = R};
+    rs_factor_pair p = {.m = M, .n = N, .r = R};
     rs_pair_seen seen;
     double lowered;
     rs_pair_draw(&p, 0.7, random);
@@ -249,7 +249,7 @@ static rs_status see_flow(double *numbers, const rs_matrix_loss *loss, rs_random
                           at_time show, void *user, rs_error *err)
 {
     const rs_pair_loss of = rs_pair_loss_of(loss);
-    rs_pair p = {.m = M, .n = N, .r = R};
+    rs_factor_pair p = {.m = M, .n = N, .r = R};
     rs_pair_seen first, seen;
     rs_pair_draw(&p, 0.7, random);
     RS_TRY(rs_pair_see(&first, &p, err));

@@ -23,6 +23,10 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_dong_doubly_exponential,
     &rs_lab_dong_paths,
     &rs_lab_dong_ensemble,
+    &rs_lab_dong_sorting,
+    &rs_lab_dong_convex_hull,
+    &rs_lab_dong_memorization,
+    &rs_lab_dong_circle,
     &rs_lab_graph_oversmoothing,
     &rs_lab_ssm_homogeneity,
     &rs_lab_ssm_rank_one_without_mu,
@@ -61,6 +65,9 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_noci_theorem_3_3,
     &rs_lab_noci_hyperparameters,
     &rs_lab_xiong_last_layer,
+    &rs_lab_noci_fig1_training,
+    &rs_lab_noci_fig5_adam,
+    &rs_lab_noci_table1_small,
     &rs_lab_alarms,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
@@ -72,6 +79,7 @@ typedef struct claim_cells {
     const char *experiment, *verdict;
     rs_lab_claim of;
     double computed;
+    bool ordering;
     const char *reason; /* of a claim that was skipped; NULL */
 } claim_cells;
 
@@ -86,6 +94,9 @@ static const rs_column claim_columns[] = {
     RS_COLUMN(claim_cells, of.measured, "measured", "measured", NULL, "this run", "measured"),
     RS_COLUMN(claim_cells, computed, "computed", "computed", NULL,
               "this run, by a formula: nothing was measured", "predicted"),
+    RS_COLUMN(claim_cells, ordering, "ordering", "ordering", NULL,
+              "measured is a difference that should be above tolerance, twice its standard error",
+              NULL),
     RS_COLUMN(claim_cells, of.tolerance, "tolerance", "tolerance", NULL,
               "how far measured (or computed) may be from them (or how large it may be)", NULL),
     RS_COLUMN(
@@ -110,30 +121,46 @@ static bool leaves(double measured, double reference, double tolerance)
     return !isnan(reference) && !(fabs(measured - reference) <= tolerance);
 }
 
-const char *rs_lab_verdict(const rs_lab_claim *claim)
+typedef enum claim_outcome { PASS, FAIL, DIFFERS, SAME, SKIPPED } claim_outcome;
+static const char *const verdicts[] = {"pass", "fail", "differs_from_paper", "no_difference",
+                                       "skipped"};
+
+static claim_outcome outcome_of(const rs_lab_claim *claim)
 {
-    if (!isfinite(claim->measured)) return "fail";
-    if (claim->at_most) return claim->measured <= claim->tolerance ? "pass" : "fail";
-    if (leaves(claim->measured, claim->expected, claim->tolerance)) return "fail";
-    return leaves(claim->measured, claim->published, claim->tolerance) ? "differs_from_paper"
-                                                                       : "pass";
+    if (!isfinite(claim->measured)) return FAIL;
+    if (claim->at_most) return claim->measured <= claim->tolerance ? PASS : FAIL;
+    if (leaves(claim->measured, claim->expected, claim->tolerance)) return FAIL;
+    return leaves(claim->measured, claim->published, claim->tolerance) ? DIFFERS : PASS;
 }
 
-static rs_status add_finding(rs_lab_report *report, const rs_lab_claim *claim, const char *verdict,
+const char *rs_lab_verdict(const rs_lab_claim *claim)
+{
+    return verdicts[outcome_of(claim)];
+}
+
+/* "measured 0.3, expected 0.5 (tolerance 0.1)" */
+static void put_numbers(char *text, size_t size, const claim_cells *cells, bool failed)
+{
+    const rs_lab_claim *claim = &cells->of;
+    if (cells->ordering || (failed && claim->at_most)) {
+        snprintf(text, size, "measured %.4g, %s %.4g", claim->measured,
+                 cells->ordering ? "which should be above" : "at most", claim->tolerance);
+        return;
+    }
+    snprintf(text, size, "%s %.4g, %s %.4g (tolerance %.2g)",
+             claim->computed ? "computed" : "measured", claim->measured,
+             failed ? "expected" : "published", failed ? claim->expected : claim->published,
+             claim->tolerance);
+}
+
+/* cells->of as it was claimed: also what was computed stands in `measured`. */
+static rs_status add_finding(rs_lab_report *report, const claim_cells *cells, bool failed,
                              rs_error *err)
 {
-    bool failed = strcmp(verdict, "fail") == 0;
-    char message[400];
-    snprintf(message, sizeof message, "%s: %s: %s %.4g, %s %.4g (tolerance %.2g)",
-             report->experiment, claim->text, claim->computed ? "computed" : "measured",
-             claim->measured,
-             failed && claim->at_most ? "at most"
-             : failed                 ? "expected"
-                                      : "published",
-             failed && claim->at_most ? claim->tolerance
-             : failed                 ? claim->expected
-                                      : claim->published,
-             claim->tolerance);
+    const rs_lab_claim *claim = &cells->of;
+    char numbers[120], message[400];
+    put_numbers(numbers, sizeof numbers, cells, failed);
+    snprintf(message, sizeof message, "%s: %s: %s", report->experiment, claim->text, numbers);
     rs_finding finding = rs_finding_of(failed ? RS_CRITICAL : RS_WARN,
                                        failed ? "claim_failed" : "differs_from_paper");
     finding.value = claim->measured;
@@ -177,11 +204,11 @@ static rs_status open_verdicts(rs_lab_report *report, rs_error *err)
         verdict_columns, sizeof verdict_columns / sizeof *verdict_columns, &report->verdicts, err);
 }
 
-static void count_claim(rs_lab_report *report, const char *verdict)
+static void count_claim(rs_lab_report *report, claim_outcome outcome)
 {
     report->claimed++;
-    report->differ += strcmp(verdict, "differs_from_paper") == 0;
-    report->fails += strcmp(verdict, "fail") == 0;
+    report->differ += outcome == DIFFERS;
+    report->fails += outcome == FAIL;
 }
 
 /* Adds the row of the statement that the claims so far were about. */
@@ -204,52 +231,60 @@ rs_status rs_lab_statement(rs_lab_report *report, const char *statement, rs_erro
     return statement && !report->verdicts ? open_verdicts(report, err) : RS_OK;
 }
 
+/* Adds the row, counts it, and says what is amiss. */
+static rs_status judge(rs_lab_report *report, claim_cells *cells, claim_outcome outcome,
+                       rs_error *err)
+{
+    claim_cells row = *cells;
+    row.experiment = report->experiment;
+    row.verdict = verdicts[outcome];
+    row.computed = NAN;
+    if (row.of.computed) {
+        row.computed = row.of.measured;
+        row.of.measured = NAN;
+    }
+    if (outcome == SKIPPED) row.of.measured = NAN;
+    RS_TRY(rs_table_append(report->claims, &row, err));
+    if (report->statement && outcome != SKIPPED) count_claim(report, outcome);
+    bool amiss = outcome == FAIL || outcome == DIFFERS;
+    return amiss ? add_finding(report, cells, outcome == FAIL, err) : RS_OK;
+}
+
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err)
 {
-    const char *verdict = rs_lab_verdict(claim);
-    claim_cells cells = {report->experiment, verdict, *claim, NAN, NULL};
-    if (claim->computed) {
-        cells.computed = claim->measured;
-        cells.of.measured = NAN;
-    }
-    RS_TRY(rs_table_append(report->claims, &cells, err));
-    if (report->statement) count_claim(report, verdict);
-    return strcmp(verdict, "pass") == 0 ? RS_OK : add_finding(report, claim, verdict, err);
+    return judge(report, &(claim_cells){.of = *claim}, outcome_of(claim), err);
 }
 
 rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, const char *reason,
                             rs_error *err)
 {
-    claim_cells cells = {report->experiment, "skipped", *claim, NAN, reason};
-    cells.of.measured = NAN;
-    return rs_table_append(report->claims, &cells, err);
+    return judge(report, &(claim_cells){.of = *claim, .reason = reason}, SKIPPED, err);
+}
+
+/* turned: what it is called when the order is the other way round. */
+static rs_status order(rs_lab_report *report, const char *text, double difference, double error,
+                       claim_outcome turned, rs_error *err)
+{
+    bool judged = isfinite(difference) && !isnan(error);
+    const claim_outcome found = !judged                     ? FAIL
+                                : difference > 2 * error    ? PASS
+                                : difference < -(2 * error) ? turned
+                                                            : SAME;
+    claim_cells cells = {.of = {text, NAN, NAN, difference, 2 * error, true, false},
+                         .ordering = true};
+    return judge(report, &cells, found, err);
 }
 
 rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
                        rs_error *err)
 {
-    const rs_lab_claim claim = {text, NAN, NAN, difference, 2 * error, true, false};
-    bool judged = isfinite(difference) && !isnan(error);
-    bool fails = !judged || difference<-(2 * error), holds = difference> 2 * error;
-    const claim_cells cells = {report->experiment,
-                               fails   ? "fail"
-                               : holds ? "pass"
-                                       : "no_difference",
-                               claim, NAN, NULL};
-    RS_TRY(rs_table_append(report->claims, &cells, err));
-    if (report->statement) count_claim(report, fails ? "fail" : "pass");
-    return fails ? add_finding(report, &claim, "fail", err) : RS_OK;
+    return order(report, text, difference, error, FAIL, err);
 }
 
 rs_status rs_lab_order_published(rs_lab_report *report, const char *text, double difference,
                                  double error, rs_error *err)
 {
-    if (!(difference < -(2 * error))) return rs_lab_order(report, text, difference, error, err);
-    const rs_lab_claim claim = {text, NAN, NAN, difference, 2 * error, true, false};
-    const claim_cells cells = {report->experiment, "differs_from_paper", claim, NAN, NULL};
-    RS_TRY(rs_table_append(report->claims, &cells, err));
-    if (report->statement) count_claim(report, cells.verdict);
-    return add_finding(report, &claim, cells.verdict, err);
+    return order(report, text, difference, error, DIFFERS, err);
 }
 
 /* ---- the verdict ---- */

@@ -24,8 +24,9 @@ typedef struct rs_lab_model {
 
 /* How an experiment is run. */
 typedef struct rs_lab_options {
-    bool quick;    /* fewer repetitions, said in the result */
-    int64_t seeds; /* of several the first so many; 0: all (training.h) */
+    bool quick;                /* fewer repetitions, said in the result */
+    struct rs_kept_runs *kept; /* finished runs of grids (kept_runs.h); NULL: none are kept */
+    int64_t seeds;             /* of several the first so many; 0: all (training.h) */
     const rs_lab_model
         *model; /* [n_models] the first for an experiment that takes one; NULL: random
                                 * weights */
@@ -100,8 +101,7 @@ rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, co
  */
 rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
                        rs_error *err);
-/* The same of an ordering that a paper states of its own runs: below minus twice the error it differs
- * from the paper. */
+/* The same of an ordering that was published: the other way round it differs from the paper. */
 rs_status rs_lab_order_published(rs_lab_report *report, const char *text, double difference,
                                  double error, rs_error *err);
 /*
@@ -115,6 +115,10 @@ extern const rs_lab_experiment rs_lab_dong_depth_init;
 extern const rs_lab_experiment rs_lab_dong_depth_pretrained;
 extern const rs_lab_experiment rs_lab_dong_paths;
 extern const rs_lab_experiment rs_lab_dong_ensemble;
+extern const rs_lab_experiment rs_lab_dong_sorting;
+extern const rs_lab_experiment rs_lab_dong_convex_hull;
+extern const rs_lab_experiment rs_lab_dong_memorization;
+extern const rs_lab_experiment rs_lab_dong_circle;
 extern const rs_lab_experiment rs_lab_dong_perturbation_lemma;
 extern const rs_lab_experiment rs_lab_causal_half_law;
 extern const rs_lab_experiment rs_lab_relative_position_linear_rate;
@@ -166,14 +170,20 @@ extern const rs_lab_experiment rs_lab_noci_lemma_3_2;
 extern const rs_lab_experiment rs_lab_noci_theorem_3_3;
 extern const rs_lab_experiment rs_lab_noci_hyperparameters;
 extern const rs_lab_experiment rs_lab_xiong_last_layer;
+extern const rs_lab_experiment rs_lab_noci_fig1_training;
+extern const rs_lab_experiment rs_lab_noci_fig5_adam;
+extern const rs_lab_experiment rs_lab_noci_table1_small;
 extern const rs_lab_experiment rs_lab_alarms;
 
 /* What the tables that all share can have, for rs_explain. */
 extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_verdicts_kind,
     rs_lab_lambda_cells_kind, rs_lab_noci_density_kind, rs_lab_kobayashi_balance_kind,
-    rs_lab_kobayashi_ends_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind,
-    rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind, rs_lab_depth_albert_kind,
-    rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind, rs_lab_pretrained_albert_kind,
-    rs_lab_pretrained_xlnet_kind, rs_lab_pretrained_models_kind;
+    rs_lab_kobayashi_ends_kind, rs_lab_alarm_runs_kind, rs_lab_alarm_losses_kind,
+    rs_lab_depth_albert_kind, rs_lab_depth_xlnet_kind, rs_lab_depth_ids_kind,
+    rs_lab_pretrained_albert_kind, rs_lab_pretrained_xlnet_kind, rs_lab_pretrained_models_kind,
+    rs_lab_noci_runs_kind, rs_lab_noci_recipes_kind, rs_lab_dong_sorting_lengths_kind,
+    rs_lab_dong_sorting_runs_kind, rs_lab_dong_hull_lengths_kind, rs_lab_dong_hull_runs_kind,
+    rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
+    rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind;
 
 #endif

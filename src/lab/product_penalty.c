@@ -36,7 +36,7 @@ typedef struct penalised {
     double mu;
 } penalised;
 
-static double run_penalised(double *by_a, double *by_b, const rs_pair *p, const void *user)
+static double run_penalised(double *by_a, double *by_b, const rs_factor_pair *p, const void *user)
 {
     const penalised *of = user;
     const rs_pair_loss plain = rs_pair_loss_of(&of->loss);
@@ -58,7 +58,7 @@ static double effective_rank(const double *sigma)
 }
 
 /* Descends from p, penalised or with decay, and gives the singular values. */
-static rs_status settle(double *sigma, double *numbers, rs_pair p, const rs_pair_loss *loss,
+static rs_status settle(double *sigma, double *numbers, rs_factor_pair p, const rs_pair_loss *loss,
                         double with_decay, rs_error *err)
 {
     rs_pair_seen seen;
@@ -69,11 +69,11 @@ static rs_status settle(double *sigma, double *numbers, rs_pair p, const rs_pair
     return RS_OK;
 }
 
-static double off_conserved(const rs_pair *start, const rs_pair_loss *loss)
+static double off_conserved(const rs_factor_pair *start, const rs_pair_loss *loss)
 {
     static const rs_pair_decay none = {0};
     double q[RS_PAIR_GRAM], first[RS_PAIR_GRAM], off = 0;
-    rs_pair p = *start;
+    rs_factor_pair p = *start;
     rs_pair_balance(first, &p);
     rs_pair_flow(&p, loss, &none, 0, 2, 5000);
     rs_pair_balance(q, &p);
@@ -85,7 +85,7 @@ static double off_conserved(const rs_pair *start, const rs_pair_loss *loss)
 static rs_status see_draw(double *numbers, rs_random *random, rs_error *err)
 {
     penalised with = {.loss = {.kind = RS_MATRIX_SQUARE, .m = M, .n = N}, .mu = mu};
-    rs_pair p = {.m = M, .n = N, .r = R};
+    rs_factor_pair p = {.m = M, .n = N, .r = R};
     double u[M * N], d[N], vt[N * N], kept[R], decayed[R];
     rs_draw_gaussian(with.loss.d, M * N, 1, random);
     rs_pair_draw(&p, 0.7, random);

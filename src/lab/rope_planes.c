@@ -60,13 +60,13 @@ static void turn(double *b, const rotary *rope, int offset, bool inverse)
 }
 
 /* The sum over offsets of the losses of A (B R_oᵀ)ᵀ. */
-static double run_rotary(double *by_a, double *by_b, const rs_pair *p, const void *user)
+static double run_rotary(double *by_a, double *by_b, const rs_factor_pair *p, const void *user)
 {
     const rotary *rope = user;
     double value = 0;
     for (int o = 0; o < OFFSETS; o++) {
         const rs_pair_loss of = rs_pair_loss_of(&rope->loss[o]);
-        rs_pair turned = *p;
+        rs_factor_pair turned = *p;
         double by_turned[RS_PAIR_B] = {0};
         turn(turned.b, rope, o, false);
         value += of.run(by_a, by_a ? by_turned : NULL, &turned, of.user);
@@ -88,13 +88,13 @@ static double plane_square(const double *w, int64_t d, int64_t r, int64_t j, lay
     return sum;
 }
 
-static double plane_imbalance(const rs_pair *p, int64_t j, layout of)
+static double plane_imbalance(const rs_factor_pair *p, int64_t j, layout of)
 {
     return plane_square(p->a, p->m, p->r, j, of) - plane_square(p->b, p->n, p->r, j, of);
 }
 
 /* sum_j |q_j||k_j|. */
-static double plane_sum(const rs_pair *p, layout of)
+static double plane_sum(const rs_factor_pair *p, layout of)
 {
     double sum = 0;
     for (int64_t j = 0; j < p->r / 2; j++)
@@ -104,9 +104,9 @@ static double plane_sum(const rs_pair *p, layout of)
 
 /* ---- draws ---- */
 
-static void draw_start(rs_pair *p, rotary *rope, layout of, rs_random *random)
+static void draw_start(rs_factor_pair *p, rotary *rope, layout of, rs_random *random)
 {
-    *p = (rs_pair){.m = D, .n = D, .r = R};
+    *p = (rs_factor_pair){.m = D, .n = D, .r = R};
     rope->of = of;
     for (int o = 0; o < OFFSETS; o++) {
         rope->loss[o] = (rs_matrix_loss){.kind = RS_MATRIX_SQUARE, .m = D, .n = D};
@@ -115,7 +115,8 @@ static void draw_start(rs_pair *p, rotary *rope, layout of, rs_random *random)
     rs_pair_draw(p, 0.5, random);
 }
 
-static double planes_off_law(const rs_pair *p, const rs_pair *start, layout of, double t)
+static double planes_off_law(const rs_factor_pair *p, const rs_factor_pair *start, layout of,
+                             double t)
 {
     double off = 0, size = 0, factor = exp(-2 * rs_pair_decay_until(&decay, t));
     for (int64_t j = 0; j < PLANES; j++) {
@@ -126,7 +127,7 @@ static double planes_off_law(const rs_pair *p, const rs_pair *start, layout of, 
     return sqrt(off / size);
 }
 
-static double full_off_law(const rs_pair *p, const rs_pair *start, double t)
+static double full_off_law(const rs_factor_pair *p, const rs_factor_pair *start, double t)
 {
     double q[RS_PAIR_GRAM], first[RS_PAIR_GRAM], off = 0,
                                                  factor = exp(-2 * rs_pair_decay_until(&decay, t));
@@ -137,7 +138,7 @@ static double full_off_law(const rs_pair *p, const rs_pair *start, double t)
     return sqrt(off) / (factor * rs_norm_frobenius(first, R, R));
 }
 
-static rs_status see_end(double *numbers, const rs_pair *p, layout of, rs_error *err)
+static rs_status see_end(double *numbers, const rs_factor_pair *p, layout of, rs_error *err)
 {
     rs_pair_seen seen;
     RS_TRY(rs_pair_see(&seen, p, err));
@@ -157,7 +158,7 @@ static rs_status see_draw(double *numbers, rs_random *random, rs_error *err)
     numbers[MEETS] = 1;
     for (int k = 0; k < 2; k++) {
         const layout of = k ? HALF_SPLIT : INTERLEAVED;
-        rs_pair start, p;
+        rs_factor_pair start, p;
         rotary rope;
         draw_start(&start, &rope, of, random);
         const rs_pair_loss loss = {run_rotary, &rope};
@@ -180,11 +181,11 @@ static rs_status see_draw(double *numbers, rs_random *random, rs_error *err)
 /* Four rows on three features; by 40 digits (tests/oracle/lab_weight_decay.py). */
 static rs_status claim_instance(rs_lab_report *report, rs_error *err)
 {
-    const rs_pair p = {.m = 3,
-                       .n = 3,
-                       .r = 4,
-                       .a = {1, 0, 2, 1, 2, 1, 0, 1, 0, 1, 1, 1},
-                       .b = {1, 0, 1, 0, 0, 2, 1, 0, 1, 1, 0, 3}};
+    const rs_factor_pair p = {.m = 3,
+                              .n = 3,
+                              .r = 4,
+                              .a = {1, 0, 2, 1, 2, 1, 0, 1, 0, 1, 1, 1},
+                              .b = {1, 0, 1, 0, 0, 2, 1, 0, 1, 1, 0, 3}};
     rs_pair_seen seen;
     RS_TRY(rs_pair_see(&seen, &p, err));
     RS_TRY(rs_lab_expect(report, "whole numbers: nuclear norm of W_Q'W_K", 12.49942514461478,
@@ -220,7 +221,7 @@ static rs_status draw_figure(rs_lab_report *report, const rs_context *context, r
     for (int k = 0; k < SERIES; k++) {
         rs_random random = rs_random_new(context->seed, 0x726f7065u);
         rotary rope;
-        rs_pair p;
+        rs_factor_pair p;
         draw_start(&p, &rope, HALF_SPLIT, &random);
         const rs_pair_loss loss = {run_rotary, &rope};
         const double first = fabs(plane_imbalance(&p, 0, HALF_SPLIT));

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static rs_status read_task(rs_train_settings **out, const char *text, rs_error *err)
+rs_status rs_lab_read_task(rs_train_settings **out, const char *text, rs_error *err)
 {
     char *copy = rs_strdup(text);
     if (!copy) return rs_fail_memory(err, "a task", strlen(text));
@@ -23,19 +23,14 @@ static rs_status read_task(rs_train_settings **out, const char *text, rs_error *
     return status;
 }
 
-/* A run whose numbers are none has nothing to compare. */
 static rs_status check_end(const rs_run_outcome *outcome, rs_error *err)
 {
-    if (outcome->end == RS_RUN_INTERRUPTED)
-        return rs_fail(err, RS_E_INTERRUPTED, "training", NULL, "interrupted");
-    if (outcome->end == RS_RUN_NOT_FINITE)
-        return rs_fail(err, RS_E_INTERNAL, "training", NULL, "step %lld: %s",
-                       (long long)outcome->step, outcome->blame);
-    return RS_OK;
+    if (outcome->end != RS_RUN_INTERRUPTED) return RS_OK;
+    return rs_fail(err, RS_E_INTERRUPTED, "training", NULL, "interrupted");
 }
 
-rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *prepare,
-                       const rs_context *context, rs_error *err)
+static rs_status train(rs_result **out, rs_run_outcome *outcome, const char *text,
+                       const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
 {
     rs_context own = *context;
     own.threads = 1;
@@ -43,19 +38,40 @@ rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *
     rs_train_settings *settings = NULL;
     *out = rs_result_new("train");
     if (!*out) return rs_fail_memory(err, "a result", 1);
-    rs_status status = read_task(&settings, text, err);
-    rs_run_outcome outcome = {0};
+    rs_status status = rs_lab_read_task(&settings, text, err);
     const rs_run_request request = {.settings = settings,
                                     .result = *out,
                                     .prepare = prepare ? prepare->run : NULL,
                                     .prepare_user = prepare ? prepare->user : NULL};
-    if (status == RS_OK) status = rs_train_run(&outcome, &request, &own, err);
-    if (status == RS_OK) status = check_end(&outcome, err);
+    if (status == RS_OK) status = rs_train_run(outcome, &request, &own, err);
+    if (status == RS_OK) status = check_end(outcome, err);
     rs_train_settings_close(settings);
     if (status == RS_OK) return RS_OK;
     rs_result_free(*out);
     *out = NULL;
     return status;
+}
+
+rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *prepare,
+                       const rs_context *context, rs_error *err)
+{
+    rs_run_outcome outcome = {0};
+    RS_TRY(train(out, &outcome, text, prepare, context, err));
+    if (outcome.end != RS_RUN_NOT_FINITE) return RS_OK;
+    rs_result_free(*out);
+    *out = NULL; /* a run whose numbers are none has nothing to compare */
+    return rs_fail(err, RS_E_INTERNAL, "training", NULL, "step %lld: %s", (long long)outcome.step,
+                   outcome.blame);
+}
+
+rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
+                          const rs_context *context, rs_error *err)
+{
+    rs_run_outcome outcome = {0};
+    *diverged = NAN;
+    RS_TRY(train(out, &outcome, text, NULL, context, err));
+    if (outcome.end == RS_RUN_NOT_FINITE) *diverged = (double)outcome.step;
+    return RS_OK;
 }
 
 double rs_lab_cell(const rs_table *table, size_t row, const char *column)
@@ -71,6 +87,19 @@ const char *rs_lab_cell_text(const rs_table *table, size_t row, const char *colu
 {
     int at = rs_table_find_column(table, column);
     return at < 0 ? NULL : rs_table_text(table, row, (size_t)at);
+}
+
+/* The last layer's row of a step is its last one. */
+void rs_lab_last_layer(double *out, int most, const rs_result *result, const char *column)
+{
+    const rs_table *layers = rs_result_table(result, "layers");
+    size_t n = layers ? rs_table_rows(layers) : 0;
+    int log = 0;
+    for (size_t i = 0; i < n && log < most; i++) {
+        bool last =
+            i + 1 == n || rs_lab_cell(layers, i + 1, "step") > rs_lab_cell(layers, i, "step");
+        if (last) out[log++] = rs_lab_cell(layers, i, column);
+    }
 }
 
 double rs_lab_mark(const rs_result *result, const char *name)

@@ -19,9 +19,31 @@ typedef struct rs_lab_prepare {
 rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *prepare,
                        const rs_context *context, rs_error *err);
 
+/* The same of a run that may diverge: *diverged is the step at which its loss or a gradient was no
+ * number, and the tables end there; NaN: it did not. */
+rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
+                          const rs_context *context, rs_error *err);
+
+/* Reads such a text as settings, which the caller closes. */
+rs_status rs_lab_read_task(rs_train_settings **out, const char *text, rs_error *err);
+
+/* What sees the network that a run ended with, and its task. */
+typedef struct rs_lab_finish {
+    void *user;
+    rs_status (*run)(void *user, rs_learner *learner, rs_train_task *task, rs_error *err);
+} rs_lab_finish;
+
+/* Trains as rs_lab_train does, for what `finish` sees. *diverged: the loss stopped being finite, which is
+ * no failure here; nothing was seen then. */
+rs_status rs_lab_train_seen(bool *diverged, const char *text, const rs_lab_finish *finish,
+                            const rs_context *context, rs_error *err);
+
 /* A cell by the name of its column: of whole or of real numbers. */
 double rs_lab_cell(const rs_table *table, size_t row, const char *column);
 const char *rs_lab_cell_text(const rs_table *table, size_t row, const char *column);
+/* Fills out [most] with a number of the last layer, log by log, from table layers; what is left keeps
+ * its value. */
+void rs_lab_last_layer(double *out, int most, const rs_result *result, const char *column);
 /* A number that the task's losses are compared with, by its name in table marks; NaN: none has it. */
 double rs_lab_mark(const rs_result *result, const char *name);
 

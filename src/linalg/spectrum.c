@@ -40,16 +40,14 @@ static void clear_lower(double *x, int64_t r)
         memset(x + i * r, 0, (size_t)i * sizeof *x);
 }
 
-/* Upper Cholesky factor U (X = UᵀU) in row-major terms, in place; false when X is not safely
- * positive definite. Row-major upper is column-major lower, which LAPACK factors as X = L Lᵀ with L
- * = Uᵀ. */
-static bool cholesky(double *x, const double *diagonal_of, int64_t r)
+/* Row-major upper is column-major lower, which LAPACK factors as X = L Lᵀ with L = Uᵀ. */
+bool rs_gram_triangle(double *x, const double *gram, int64_t r)
 {
     if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'L', (lapack_int)r, x, (lapack_int)r) != 0)
         return false;
     for (int64_t i = 0; i < r; i++) {
         double pivot = x[i * r + i] * x[i * r + i];
-        if (!(pivot > LEAST_PIVOT * diagonal_of[i * r + i])) return false;
+        if (!(pivot > LEAST_PIVOT * gram[i * r + i])) return false;
     }
     clear_lower(x, r);
     return true;
@@ -110,7 +108,7 @@ static bool small_product(double *product, const double *x, const double *y, int
     size_t square = (size_t)(r * r);
     memcpy(product, x, square * sizeof *x);
     memcpy(uy, y, square * sizeof *y);
-    if (!cholesky(product, x, r) || !cholesky(uy, y, r)) return false;
+    if (!rs_gram_triangle(product, x, r) || !rs_gram_triangle(uy, y, r)) return false;
     /* upper times lower */
     cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)r,
                 (blasint)r, 1.0, uy, (blasint)r, product, (blasint)r);

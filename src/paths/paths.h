@@ -125,6 +125,18 @@ rs_status rs_path_sums_moved(double *moved, const rs_path_sums *sums, const rs_n
 /* The identity of the sums, computed anew. */
 rs_path_identity rs_path_identity_of(const rs_path_sums *sums);
 
+/*
+ * The published code's paths of one sample (paths_code.c): sums [longest + 1, n, d] gain, for each
+ * length, the normed sum of its paths in the set; 0 where there are none. batch, weights: as above;
+ * mlps: the MLPs of a path's layers run behind its heads, as in that program's model of memorisation.
+ */
+rs_status rs_path_code_sums_of(double *sums, const rs_network *network, rs_weights *weights,
+                               const rs_batch *batch, const rs_path_plan *plan,
+                               const rs_path_set *set, bool mlps, const rs_context *context,
+                               rs_error *err);
+/* What it norms with: (x − mean)/sqrt(variance + 1e-5) of each row of x (n×d). */
+void rs_path_plain_norm(double *x, int64_t n, int64_t d);
+
 /* ‖A‖_F, ‖A − mean of rows‖_F / ‖A‖_F, and the latter in the composite norm sqrt(‖·‖₁‖·‖∞). NaN
  * ratios for A = 0. A: n×d. */
 typedef struct rs_path_size {

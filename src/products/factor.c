@@ -327,6 +327,49 @@ rs_status rs_factor_read(double *out, const rs_factor *f, rs_fold fold, rs_error
     return RS_OK;
 }
 
+/* [n, r] to columns k … k+n-1 of [r, m]. */
+static void turn(double *out, const double *rows, int64_t n, int64_t r, int64_t m, int64_t k)
+{
+    for (int64_t i = 0; i < r; i++)
+        for (int64_t j = 0; j < n; j++)
+            out[i * m + k + j] = rows[j * r + i];
+}
+
+/* Rows at a time, so that lines of `out` are written whole. */
+enum { TURNED_ROWS = 16 };
+
+static rs_status read_turned(double *out, const rs_factor *f, rs_error *err)
+{
+    int64_t r = f->inner, m = f->features;
+    double *rows = rs_malloc((size_t)r, TURNED_ROWS * sizeof *rows);
+    if (!rows) return rs_fail_memory(err, f->tensor->name, (size_t)r * TURNED_ROWS * sizeof *rows);
+    for (int64_t k = 0; k < m; k += TURNED_ROWS) {
+        int64_t n = m - k < TURNED_ROWS ? m - k : TURNED_ROWS;
+        for (int64_t j = 0; j < n; j++)
+            decode(rows + j * r, f, k + j, f->first, r);
+        turn(out, rows, n, r, m, k);
+    }
+    rs_free(rows);
+    return RS_OK;
+}
+
+rs_status rs_factor_read_vectors(double *out, const rs_factor *f, rs_fold fold, rs_error *err)
+{
+    int64_t r = f->inner, m = rs_factor_features(f, fold);
+    if (!fold.norms && !fold.biases && !f->vector_is_row) return read_turned(out, f, err);
+    if (!fold.norms && !fold.biases) {
+        for (int64_t i = 0; i < r; i++)
+            decode(out + i * m, f, f->first + i, 0, m);
+        return RS_OK;
+    }
+    double *whole = rs_malloc((size_t)m, (size_t)r * sizeof *whole);
+    if (!whole) return rs_fail_memory(err, f->tensor->name, (size_t)m * (size_t)r * sizeof *whole);
+    rs_status status = rs_factor_read(whole, f, fold, err);
+    if (status == RS_OK) turn(out, whole, m, r, m, 0);
+    rs_free(whole);
+    return status;
+}
+
 rs_status rs_factor_examine(rs_factor_census *census, const rs_factor *f, rs_error *err)
 {
     int64_t rows = f->vector_is_row ? f->inner : f->features,

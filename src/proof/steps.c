@@ -182,26 +182,43 @@ static rs_status all_queries(walk *w, const rs_context *context, rs_error *err)
 
 /* ---- all of them ---- */
 
-/* The key that takes, or loses, the most of what it can. */
-static void moved_column(rs_step_row *row, walk *w)
+/* What is said of a key, and of all of them. */
+static void tell_column(rs_step_row *row, walk *w, int64_t j, bool all[2])
 {
     rs_step_balls *b = w->b;
-    arb_ptr side = w->side, tight = w->tight;
-    arb_neg_inf(tight);
+    arb_ptr side = w->side, found = w->tight + 1;
+    bool masked = rs_steps_masked(b->head);
+    rs_step_row here;
+    arb_mul_2exp_si(side + RIGHT, b->base_sums + j, 1);
+    arb_mul(side + REPAIRED, b->number + RS_BALL_CONSTANT, b->number + RS_BALL_CHANGE_ONE,
+            RS_BALL_BITS);
+    arb_mul(side + REPAIRED, side + REPAIRED, w->query.base + j, RS_BALL_BITS);
+    rs_step_row_set(&here, b->gap_sums + j, side + RIGHT, masked ? NULL : side + REPAIRED, false);
+    all[0] = all[0] && here.holds == 1;
+    all[1] = all[1] && here.repaired_holds == 1;
+    arb_div(found, b->gap_sums + j, side + RIGHT, RS_BALL_BITS);
+    if (!arb_is_finite(found) && here.holds == 0) arb_pos_inf(found);
+    bool says = arb_is_finite(found) || here.holds == 0;
+    if (row->at_column >= 0 && !(says && arf_cmp(arb_midref(found), arb_midref(w->tight)) > 0))
+        return;
+    if (says) arb_set(w->tight, found);
+    here.met = row->met;
+    here.at_row = -1;
+    here.at_column = j;
+    *row = here;
+}
+
+/* The key that takes, or loses, the most of what it can. With a mask each row has its own p, and no
+ * repaired side. */
+static void moved_column(rs_step_row *row, walk *w)
+{
+    bool all[2] = {true, true};
+    arb_neg_inf(w->tight);
     row->at_column = -1;
-    for (int64_t j = 0; j < b->head->n; j++) {
-        arb_mul(side + REPAIRED, b->number + RS_BALL_CONSTANT, b->number + RS_BALL_CHANGE_ONE,
-                RS_BALL_BITS);
-        arb_mul(side + REPAIRED, side + REPAIRED, w->query.base + j, RS_BALL_BITS);
-        arb_div(tight + 1, b->gap_sums + j, side + REPAIRED, RS_BALL_BITS);
-        bool says = arb_is_finite(tight + 1);
-        if (row->at_column >= 0 && !(says && arf_cmp(arb_midref(tight + 1), arb_midref(tight)) > 0))
-            continue;
-        if (says) arb_set(tight, tight + 1);
-        row->at_column = j;
-        arb_mul_2exp_si(side + RIGHT, b->base_sums + j, 1);
-        rs_step_row_set(row, b->gap_sums + j, side + RIGHT, side + REPAIRED, false);
-    }
+    for (int64_t j = 0; j < w->b->head->n; j++)
+        tell_column(row, w, j, all);
+    if (row->holds == 1 && !all[0]) row->holds = -1;
+    if (row->repaired_holds == 1 && !all[1]) row->repaired_holds = -1;
 }
 
 static void tell_matrices(rs_steps *out, walk *w)
@@ -214,13 +231,7 @@ static void tell_matrices(rs_steps *out, walk *w)
     rs_step_matrix_tell(moved, &w->moved, true);
     rs_step_row_set(&moved[RS_STEP_INF], w->row + LEFT, w->row + RIGHT, w->row + REPAIRED, false);
     moved[RS_STEP_INF].at_row = w->at;
-    if (!rs_steps_masked(w->b->head)) {
-        moved_column(&moved[RS_STEP_ONE], w);
-        return;
-    }
-    moved[RS_STEP_ONE].repaired = (rs_step_number){NAN, NAN};
-    moved[RS_STEP_ONE].repaired_holds = -1;
-    moved[RS_STEP_ONE].repaired_ratio = NAN;
+    moved_column(&moved[RS_STEP_ONE], w);
 }
 
 static void clear_rows(rs_steps *out)

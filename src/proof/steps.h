@@ -90,7 +90,8 @@ const char *rs_step_condition(rs_step_truth truth);
 /* ---- numbers ---- */
 
 /* A number: the nearest double, NaN where no double is, and its log10 (−∞: it is 0; NaN: it is
- * negative). Both NaN: it is not known, as it, or what goes into it, leaves 10^(±3·10^14). */
+ * negative). Both NaN: it is not known, as it, or what goes into it, leaves 10^(±3·10^14), or too few of
+ * its digits are certain. */
 typedef struct rs_step_number {
     double plain, log;
 } rs_step_number;

@@ -23,7 +23,7 @@ void rs_step_matrix_open(rs_step_matrix *m, rs_step_balls *b, int64_t cols, rs_s
 }
 
 /* How tight the entry is, into out; false: it says nothing, as both sides are 0, or known too
- * badly. */
+ * badly. A right side that may be 0 is still known to be too small where left less right is above 0. */
 static bool tightness(arb_ptr out, const rs_step_matrix *m, arb_srcptr side, arb_srcptr over)
 {
     if (m->sense == RS_SENSE_SIGNED) {
@@ -35,7 +35,9 @@ static bool tightness(arb_ptr out, const rs_step_matrix *m, arb_srcptr side, arb
         return true;
     }
     arb_div(out, side + LEFT, side + RIGHT, RS_BALL_BITS);
-    return arb_is_finite(out);
+    if (arb_is_finite(out)) return true;
+    arb_pos_inf(out);
+    return arb_is_finite(over) && arb_is_positive(over);
 }
 
 /* 1: it is not above 0, 0: it is. */
@@ -87,6 +89,17 @@ void rs_step_matrix_row(rs_step_matrix *m)
     }
 }
 
+/* The line speaks of every entry: it holds where that is certain of all of them. The one that is told
+ * fails where any is known to. */
+static void decide_entry(rs_step_row *entry, const rs_step_matrix *m, bool repaired)
+{
+    if (entry->holds < 0) entry->holds = m->holds[0];
+    if (entry->holds == 1 && !m->all[0]) entry->holds = -1;
+    if (!repaired) return;
+    if (entry->repaired_holds < 0) entry->repaired_holds = m->holds[1];
+    if (entry->repaired_holds == 1 && !m->all[1]) entry->repaired_holds = -1;
+}
+
 /* What holds of every entry holds of sums of them, but where signs cancel. */
 static void decide(rs_step_row *row, const rs_step_matrix *m, bool repaired)
 {
@@ -110,8 +123,7 @@ void rs_step_matrix_tell(rs_step_row rows[RS_STEP_NORMS], const rs_step_matrix *
                     cancels);
     entry->at_row = m->at_row;
     entry->at_column = m->at_column;
-    if (entry->holds < 0) entry->holds = m->holds[0];
-    if (repaired && entry->repaired_holds < 0) entry->repaired_holds = m->holds[1];
+    decide_entry(entry, m, repaired);
     rs_step_row_settle(entry);
     rs_step_row_set(&rows[RS_STEP_ONE], one + LEFT, one + RIGHT, repaired ? one + REPAIRED : NULL,
                     cancels);

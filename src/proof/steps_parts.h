@@ -104,7 +104,8 @@ void rs_steps_set(rs_step_balls *b, arb_ptr sums);
 
 /* ---- steps_softmax.c ---- */
 
-/* Of one query: E_i, p_i, P_i − p_i and P_i, [n] each; keys that it does not see have 0. */
+/* Of one query: E_i (a workspace behind rs_steps_query), p_i, P_i − p_i and P_i, [n] each; keys that
+ * it does not see have 0. */
 typedef struct rs_step_query {
     int64_t at;
     arb_ptr change, base, gap, mixed;

@@ -87,35 +87,54 @@ static bool differences(arb_ptr out, const rs_step_query *q, const rs_steps_head
     return small;
 }
 
-/* P − p where E is small: p_j (e^{u_j} − 1 − S)/(1 + S), S = Σ p_k (e^{u_k} − 1), of which no digit is
- * lost (docs/theory/corrections.md, 14). gap holds u. */
-static void small_gap(rs_step_query *q, const rs_step_balls *b)
+/* P − p = p_j (e^{u_j} − 1 − S)/(1 + S), S = Σ p_k (e^{u_k} − 1), of which no digit is lost where P is
+ * near p (docs/theory/corrections.md, 14). gap holds u, and then e^u − 1; sets S and 1 + S. */
+static void set_sums(arb_t sum, arb_t over, rs_step_query *q, int64_t n)
 {
-    arb_ptr sum = b->spare, over = b->spare + 1;
-    int64_t n = b->head->n;
     arb_zero(sum);
     for (int64_t j = 0; j < n; j++) {
         rs_step_expm1(q->gap + j, q->gap + j);
         arb_addmul(sum, q->base + j, q->gap + j, RS_BALL_BITS);
     }
     arb_add_ui(over, sum, 1, RS_BALL_BITS);
-    for (int64_t j = 0; j < n; j++) {
-        arb_sub(q->gap + j, q->gap + j, sum, RS_BALL_BITS);
-        arb_div(q->gap + j, q->gap + j, over, RS_BALL_BITS);
-        arb_mul(q->gap + j, q->gap + j, q->base + j, RS_BALL_BITS);
+}
+
+static void gap_by_sums(arb_t out, const rs_step_query *q, int64_t j, const arb_t sum,
+                        const arb_t over)
+{
+    arb_sub(out, q->gap + j, sum, RS_BALL_BITS);
+    arb_div(out, out, over, RS_BALL_BITS);
+    arb_mul(out, out, q->base + j, RS_BALL_BITS);
+}
+
+/* Where E is small, P follows from it too. */
+static void small_gap(rs_step_query *q, const rs_step_balls *b)
+{
+    arb_ptr sum = b->spare, over = b->spare + 1;
+    set_sums(sum, over, q, b->head->n);
+    for (int64_t j = 0; j < b->head->n; j++) {
+        gap_by_sums(q->gap + j, q, j, sum, over);
         arb_add(q->mixed + j, q->base + j, q->gap + j, RS_BALL_BITS);
     }
 }
 
-/* P − p where E is not: both worked out, and subtracted. */
+/* Where E is not, P is worked out by itself, and of the difference of the two and that formula what is
+ * known better is taken: near 1 the difference loses what is left to 1, far from p nothing. */
 static void large_gap(rs_step_query *q, const rs_step_balls *b)
 {
+    arb_ptr sum = b->spare, over = b->spare + 1, apart = b->spare + 2;
     int64_t n = b->head->n;
     for (int64_t j = 0; j < n; j++)
-        arb_add(q->gap + j, b->shared + j, q->change + j, RS_BALL_BITS);
-    softmax(q->mixed, q->gap, b->head, q->at, b->spare);
-    for (int64_t j = 0; j < n; j++)
-        arb_sub(q->gap + j, q->mixed + j, q->base + j, RS_BALL_BITS);
+        arb_add(q->change + j, b->shared + j, q->change + j, RS_BALL_BITS);
+    softmax(q->mixed, q->change, b->head, q->at, b->spare);
+    set_sums(sum, over, q, n);
+    for (int64_t j = 0; j < n; j++) {
+        gap_by_sums(q->gap + j, q, j, sum, over);
+        arb_sub(apart, q->mixed + j, q->base + j, RS_BALL_BITS);
+        if (!arb_is_finite(q->gap + j) ||
+            arb_rel_accuracy_bits(apart) > arb_rel_accuracy_bits(q->gap + j))
+            arb_set(q->gap + j, apart);
+    }
 }
 
 void rs_steps_query(rs_step_query *q, rs_step_balls *b)

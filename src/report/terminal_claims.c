@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct columns {
-    int experiment, claim, verdict, measured, computed, expected, published, tolerance;
+    int experiment, claim, verdict, measured, computed, expected, published, tolerance, ordering;
 } columns;
 
 static bool find_columns(columns *c, const rs_table *t)
@@ -25,6 +25,7 @@ static bool find_columns(columns *c, const rs_table *t)
         .expected = rs_table_find_column(t, "expected"),
         .published = rs_table_find_column(t, "published"),
         .tolerance = rs_table_find_column(t, "tolerance"),
+        .ordering = rs_table_find_column(t, "ordering"),
     };
     return c->claim >= 0 && c->verdict >= 0 && c->measured >= 0 && c->tolerance >= 0;
 }
@@ -96,7 +97,7 @@ static void put_number(rs_buffer *text, const char *before, double value)
     rs_buffer_append(text, number, rs_number_brief(number, value, 4));
 }
 
-/* "0.5 ± 0.0001, paper 0.6", "≤ 0.01" */
+/* "0.5 ± 0.0001, paper 0.6", "≤ 0.01", "> 0.02" of an ordering */
 static void put_against(const rs_term *term, rs_buffer *text, const rs_table *t, size_t row,
                         const columns *c)
 {
@@ -104,7 +105,9 @@ static void put_against(const rs_term *term, rs_buffer *text, const rs_table *t,
     double expected = real_at(t, row, c->expected), paper = real_at(t, row, c->published),
            tolerance = real_at(t, row, c->tolerance);
     if (isnan(expected) && isnan(paper)) {
-        if (!isnan(tolerance)) put_number(text, term->unicode ? "\xE2\x89\xA4 " : "<= ", tolerance);
+        bool above = c->ordering >= 0 && rs_table_int(t, row, (size_t)c->ordering) == 1;
+        const char *most = term->unicode ? "\xE2\x89\xA4 " : "<= ";
+        if (!isnan(tolerance)) put_number(text, above ? "> " : most, tolerance);
         return;
     }
     put_number(text, isnan(expected) ? "paper " : "", isnan(expected) ? paper : expected);

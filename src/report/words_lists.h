@@ -17,13 +17,16 @@
         .see = see_, .meaning = meaning_, .rule = rule_, .todo = todo_                             \
     }
 
-/* A code of one command, or of all that open a checkpoint (FILES) or run a model (RUNS). */
+/* A code of one command, or of those that look at weights (WEIGHTS), open a checkpoint (FILES) or run a model
+ * (RUNS). */
 #define SCAN(...) RS_CODE("scan", "docs/scan.md", __VA_ARGS__)
-#define FILES(...) RS_CODE("scan|probe|certify|paths", "docs/scan.md", __VA_ARGS__)
+#define WEIGHTS(...) RS_CODE("scan|compare", "docs/scan.md", __VA_ARGS__)
+#define FILES(...) RS_CODE("scan|probe|certify|paths|compare", "docs/scan.md", __VA_ARGS__)
 #define PROBE(...) RS_CODE("probe", "docs/probe.md", __VA_ARGS__)
 #define RUNS(...) RS_CODE("probe|certify|paths", "docs/probe.md", __VA_ARGS__)
 #define CERTIFY(...) RS_CODE("certify", "docs/certify.md", __VA_ARGS__)
 #define PATHS(...) RS_CODE("paths", "docs/paths.md", __VA_ARGS__)
+#define COMPARE(...) RS_CODE("compare", "docs/compare.md", __VA_ARGS__)
 #define TRAIN(...) RS_CODE("train", "docs/train.md", __VA_ARGS__)
 #define PREDICT(...) RS_CODE("predict", "docs/predict.md", __VA_ARGS__)
 #define TOKENIZE(...) RS_CODE("tokenize", "docs/tokenize.md", __VA_ARGS__)

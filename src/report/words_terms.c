@@ -203,6 +203,12 @@ static const rs_word ranks[] = {
          "How close the two factors of a product are to the equilibrium of weight decay: "
          "balance_score is 1 there and 0 for a random rotation of one factor.",
          "β = 1 − ‖X − Y‖² / (‖X‖² + ‖Y‖² − 2 trX trY / inner), X = AᵀA, Y = BᵀB"),
+    TERM("overlap", NULL, "docs/compare.md",
+         "How far the leading directions of one product are those of another: the mean squared "
+         "cosine "
+         "of the angles between the spaces that their k leading singular vectors span. 1 when they "
+         "are the same space, k/m for random ones in m dimensions.",
+         "‖U_AᵀU_B‖_F² / k"),
     TERM("fold", "fold norms", "docs/scan.md",
          "To multiply a norm's gains into the weights behind it, so that a product is analysed as "
          "the model applies it (--fold-norms).",

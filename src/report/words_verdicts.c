@@ -22,6 +22,31 @@ static const rs_word scan[] = {
 };
 
 /* In the order in which they are tried. */
+static const rs_word compare[] = {
+    COMPARE("nothing_in_common", "warn", "the two have no product of one layer, head and kind",
+            NULL, "table not_compared lists them"),
+    COMPARE("findings_came", "warn, critical",
+            "what scan, or probe where the models were run, warn of in B and not in A",
+            "table findings_changed has a row that came, of severity warn or critical",
+            "--table findings_changed lists what came and went"),
+    COMPARE("rank_fell", "warn", "products lost a good part of their effective rank",
+            "there is a finding of that code", "--table layers shows where"),
+    COMPARE("ranks_alone", "info",
+            "the models differ in width: ranks are compared, directions cannot be", NULL,
+            "--table layers has both, layer by layer"),
+    COMPARE("no_spectrum", "info", "no product has a spectrum in both", NULL, NULL),
+    COMPARE("same", "info", "every product that both have is the same, bit for bit",
+            "moved is same in all rows of table heads", NULL),
+    COMPARE("rounding", "info",
+            "no product changed by more than the rounding of its stored numbers; its factors may "
+            "have turned against each other",
+            "moved is same or rounding in all rows of table heads", NULL),
+    COMPARE("changed", "info",
+            "products changed: how many, how far, and what became of their ranks", "none of these",
+            "--table layers shows where"),
+};
+
+/* In the order in which they are tried. */
 static const rs_word probe[] = {
     PROBE("nonfinite", "critical", "the pass holds NaN or infinity", "a state is not finite",
           "finding nonfinite_activation names the weight"),
@@ -183,5 +208,6 @@ static const rs_word machine[] = {
 };
 
 const rs_word_list rs_words_of_verdicts[] = {
-    RS_WORDS(scan),   RS_WORDS(probe), RS_WORDS(certify), RS_WORDS(paths),   RS_WORDS(lab),
-    RS_WORDS(claims), RS_WORDS(train), RS_WORDS(predict), RS_WORDS(machine), {NULL, 0}};
+    RS_WORDS(scan),    RS_WORDS(probe),   RS_WORDS(certify), RS_WORDS(paths),
+    RS_WORDS(compare), RS_WORDS(lab),     RS_WORDS(claims),  RS_WORDS(train),
+    RS_WORDS(predict), RS_WORDS(machine), {NULL, 0}};

@@ -4,45 +4,77 @@
 #define RS_CODES RS_WORD_FINDING
 
 static const rs_word heads[] = {
-    SCAN("qk_low_rank", "warn",
-         "a head's query-key product uses few directions: what it can look for has become poor",
-         "effective_rank < 0.5 · effective_rank_null (--threshold qk_low_rank=X)",
-         "in training, take the attention matrices out of weight decay or lower it there; for "
-         "compression, --energy 0.9,0.99 shows how far each matrix can be factorised"),
-    SCAN("ov_low_rank", "warn",
-         "a head's value-output product uses few directions: what it can move has become poor",
-         "effective_rank < 0.5 · effective_rank_null (--threshold ov_low_rank=X)",
-         "as for qk_low_rank; this product may take the place of its two factors"),
-    SCAN("dead_head", "warn", "the product is so small that the head does next to nothing",
-         "frobenius_norm < 0.05 · the layer's median (not for qk under QK-norm, where scale "
-         "means nothing), or 0 (--threshold dead_head=X)",
-         "prune the head, or in training look whether its gradients vanish"),
-    SCAN("decay_equilibrium", "info",
-         "a whole layer sits where weight decay holds it: from there on decay acts as a "
-         "nuclear-norm penalty on the product, and its rank goes on falling",
-         "balance_score > 0.9 in every head of a layer (--threshold decay_equilibrium=X)",
-         "where the effective rank falls too, lower the weight decay of the attention matrices"),
+    WEIGHTS("qk_low_rank", "warn",
+            "a head's query-key product uses few directions: what it can look for has become poor",
+            "effective_rank < 0.5 · effective_rank_null (--threshold qk_low_rank=X)",
+            "in training, take the attention matrices out of weight decay or lower it there; for "
+            "compression, --energy 0.9,0.99 shows how far each matrix can be factorised"),
+    WEIGHTS("ov_low_rank", "warn",
+            "a head's value-output product uses few directions: what it can move has become poor",
+            "effective_rank < 0.5 · effective_rank_null (--threshold ov_low_rank=X)",
+            "as for qk_low_rank; this product may take the place of its two factors"),
+    WEIGHTS("dead_head", "warn", "the product is so small that the head does next to nothing",
+            "frobenius_norm < 0.05 · the layer's median (not for qk under QK-norm, where scale "
+            "means nothing), or 0 (--threshold dead_head=X)",
+            "prune the head, or in training look whether its gradients vanish"),
+    WEIGHTS("decay_equilibrium", "info",
+            "a whole layer sits where weight decay holds it: from there on decay acts as a "
+            "nuclear-norm penalty on the product, and its rank goes on falling",
+            "balance_score > 0.9 in every head of a layer (--threshold decay_equilibrium=X)",
+            "where the effective rank falls too, lower the weight decay of the attention matrices"),
     FILES("nonfinite_weights", "critical",
           "NaN or infinity in a weight that the run reads (scan reads those of the products, all "
           "with --matrices all); names the tensor and the first place",
           "an entry that is no finite number",
           "the checkpoint is damaged or training diverged: go back to an earlier one"),
-    SCAN("weights_out_of_range", "critical",
-         "float64 weights whose products leave the range of float64: the rows are left empty",
-         "largest entry beyond 1e±70", "look at how these weights came to be"),
-    SCAN("rate_overflow", "critical",
-         "exp of entries of A_log overflows: the rates at which states decay are infinite, the "
-         "cells of table ssm that need them are null, and no forward pass runs the layer",
-         "-exp(A_log) beyond float64", "go back to an earlier checkpoint"),
-    SCAN("rest_unknown", "warn",
-         "a tensor or a field that a mixer's decay at rest needs is absent or not what it should "
-         "be: cells of table ssm are null",
-         NULL, "look whether the checkpoint is whole and its config.json its own"),
-    SCAN("self_check_failed", "critical",
-         "a spectrum misses the trace of its Gram matrices: a defect of this program",
-         "tr(XY) ≠ Σσ² beyond 1e-10", "do not use the row; report the checkpoint"),
+    WEIGHTS("weights_out_of_range", "critical",
+            "float64 weights whose products leave the range of float64: the rows are left empty",
+            "largest entry beyond 1e±70", "look at how these weights came to be"),
+    WEIGHTS("rate_overflow", "critical",
+            "exp of entries of A_log overflows: the rates at which states decay are infinite, the "
+            "cells of table ssm that need them are null, and no forward pass runs the layer",
+            "-exp(A_log) beyond float64", "go back to an earlier checkpoint"),
+    WEIGHTS(
+        "rest_unknown", "warn",
+        "a tensor or a field that a mixer's decay at rest needs is absent or not what it should "
+        "be: cells of table ssm are null",
+        NULL, "look whether the checkpoint is whole and its config.json its own"),
+    WEIGHTS("self_check_failed", "critical",
+            "a spectrum misses the trace of its Gram matrices: a defect of this program",
+            "tr(XY) ≠ Σσ² beyond 1e-10", "do not use the row; report the checkpoint"),
     SCAN("rank_summary", "info",
          "where the model stands as a whole, one sentence a kind of product", "always", NULL),
+};
+
+static const rs_word compared[] = {
+    COMPARE("rank_fell", "warn",
+            "a product lost a good part of its effective rank on the way from A to B",
+            "effective_rank_ratio_b / effective_rank_ratio_a - 1 < -0.2 (--threshold rank_fell=X)",
+            "in training, take the attention matrices out of weight decay or lower it there"),
+    COMPARE("rank_rose", "info", "a product gained effective rank",
+            "effective_rank_ratio_b / effective_rank_ratio_a - 1 > 0.2 (--threshold rank_rose=X)",
+            NULL),
+    COMPARE(
+        "turned_away", "info",
+        "the leading directions of a product agree as random ones do: of one run, a head learnt "
+        "anew; heads of one number in two models need not do the same work",
+        "both overlaps are within 3 standard deviations of chance (--threshold turned_away=X)",
+        NULL),
+    COMPARE(
+        "not_compared", "info",
+        "products without a counterpart, or whose counterpart has another width: of those, ranks "
+        "alone are compared",
+        NULL, "table not_compared names them and the reason"),
+    COMPARE("findings_went", "info", "what scan or probe find in A and no more in B", NULL,
+            "table findings_changed lists them, and what came"),
+    COMPARE(
+        "tokens_not_compared", "warn",
+        "a model could not be run on the inputs, and why; its weights are compared all the same",
+        NULL, "give inputs that both can take"),
+    COMPARE("other_tokens", "info",
+            "the two models read other ids, or the same ids of vocabularies of other sizes",
+            "their ids, and their vocabularies' sizes",
+            "losses a token are not comparable; relative residuals are"),
 };
 
 static const rs_word names[] = {
@@ -105,4 +137,5 @@ static const rs_word names[] = {
           NULL, NULL),
 };
 
-const rs_word_list rs_words_of_weights[] = {RS_WORDS(heads), RS_WORDS(names), {NULL, 0}};
+const rs_word_list rs_words_of_weights[] = {
+    RS_WORDS(heads), RS_WORDS(compared), RS_WORDS(names), {NULL, 0}};

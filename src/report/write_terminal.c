@@ -86,6 +86,10 @@ static void header(const rs_term *term, const rs_result *result)
         rs_buffer_printf(&line, " %s", input);
         break;
     }
+    const json_t *others = json_object_get(arguments, "others"), *other;
+    size_t index;
+    json_array_foreach((json_t *)(uintptr_t)others, index, other)
+        rs_buffer_printf(&line, " %s", json_string_value(other));
     rs_term_style(term, RS_BOLD);
     if (!line.failed) rs_term_wrap(term, line.data, 0, 2);
     rs_term_style(term, RS_PLAIN);

@@ -118,6 +118,8 @@ rs_status rs_train_run(rs_run_outcome *out, const rs_run_request *request,
     *out = (rs_run_outcome){.saved = -1, .floor = NAN};
     rs_status status = rs_run_open(&r, err);
     if (status == RS_OK) status = run_steps(&r, err);
+    if (status == RS_OK && out->end == RS_RUN_DONE && request->finish)
+        status = request->finish(request->finish_user, &r.learner, r.task, err);
     out->step = r.learner.step;
     out->loss = r.loss;
     out->accuracy = r.accuracy;

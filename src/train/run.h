@@ -54,6 +54,9 @@ typedef struct rs_run_request {
     /* Gives a new run's network other numbers, in front of its first step; or NULL. */
     rs_status (*prepare)(void *user, rs_learner *learner, rs_error *err);
     void *prepare_user;
+    /* Sees the network behind the last step of a run that ends as it should, and its task; or NULL. */
+    rs_status (*finish)(void *user, rs_learner *learner, rs_train_task *task, rs_error *err);
+    void *finish_user;
 } rs_run_request;
 
 /* What a run came to. */

@@ -35,6 +35,7 @@ const rs_train_field rs_train_data_fields[] = {
     {"shift", RS_FIELD_REAL, AT(data.shift), 0, 1e100, NULL, NULL},
     {"radius", RS_FIELD_REAL, AT(data.radius), 0, 1e100, NULL, NULL},
     {"angles", RS_FIELD_WHOLE, AT(data.angles), 4, LARGEST, NULL, NULL},
+    {"lag", RS_FIELD_WHOLE, AT(data.lag), 0, LARGEST, NULL, NULL},
     {"width", RS_FIELD_WHOLE, AT(data.width), 1, LARGEST, NULL, NULL},
     {"deviation", RS_FIELD_REAL, AT(data.deviation), 0, 1e100, NULL, NULL},
     {"map", RS_FIELD_WORD, AT(data.map), 0, 0, rs_entry_map_names, NULL},

@@ -13,7 +13,7 @@
 static const char *const symbol_fields[] = {"length", "symbols", SETS};
 static const char *const memorization_fields[] = {"length", "shortest", "symbols", SETS};
 static const char *const hull_fields[] = {"length", "side", "shift", SETS};
-static const char *const circle_fields[] = {"radius", "angles", "shuffle", "batches", NULL};
+static const char *const circle_fields[] = {"radius", "angles", "lag", "shuffle", "batches", NULL};
 static const char *const recall_fields[] = {"keys", "values", "pairs", "queries", SETS};
 static const char *const mqar_fields[] = {"length", "symbols", "pairs", "power", "filler", SETS};
 static const char *const markov_fields[] = {"length", "symbols", "deviation", SETS};

@@ -53,12 +53,13 @@ typedef struct rs_task_data {
     double side, shift;     /* hull: of the square; deviation of a sample's common shift */
     double radius;          /* circle */
     int64_t angles;         /* circle */
-    int64_t width;          /* entry-wise: numbers of a token */
-    double deviation;       /* entry-wise: of an entry; markov: of the weights' logarithms */
-    rs_entry_map map;       /* entry-wise */
-    int64_t train, eval;    /* samples of the two sets; train 0: every step draws new ones */
-    bool shuffle;           /* the training set is put in a new order each epoch */
-    const char *batches;    /* training batches from this .npy file; NULL: drawn */
+    int64_t lag;         /* circle: the pair so many samples before is added to each; 0: none is */
+    int64_t width;       /* entry-wise: numbers of a token */
+    double deviation;    /* entry-wise: of an entry; markov: of the weights' logarithms */
+    rs_entry_map map;    /* entry-wise */
+    int64_t train, eval; /* samples of the two sets; train 0: every step draws new ones */
+    bool shuffle;        /* the training set is put in a new order each epoch */
+    const char *batches; /* training batches from this .npy file; NULL: drawn */
 } rs_task_data;
 
 /* The sizes of a task's samples. */

@@ -150,7 +150,7 @@ static void mark_reals(marks *list, const rs_train_task *task)
     if (task->kind->fixed) {
         double step =
             2 * data->radius * sin(3.1415926535897932384626433832795 / (double)data->angles);
-        add_mark(list, RS_MARK_ERROR, "the point where it is", 2 * step * step);
+        if (data->lag == 0) add_mark(list, RS_MARK_ERROR, "the point where it is", 2 * step * step);
         add_mark(list, RS_MARK_ERROR, "best constant", 2 * best_constant_arc(data, data->train));
         return;
     }

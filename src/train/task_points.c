@@ -89,21 +89,29 @@ rs_status rs_circle_shape(rs_task_shape *out, const rs_task_data *data, const ch
     return RS_OK;
 }
 
-/* Sample i is points i and i + 499 of 1000: the released program's offset, one short of opposite. */
+static void add_point(double *point, const rs_task_data *data, int64_t at)
+{
+    double angle = 6.283185307179586476925286766559 * (double)at / (double)data->angles;
+    point[0] += data->radius * cos(angle);
+    point[1] += data->radius * sin(angle);
+}
+
+/* Sample i is points i and i + 499 of 1000: the released program's offset, one short of opposite. Its
+ * training "with a skip" adds to a batch's points those of the batch before: a lag of 30 samples. */
 void rs_circle_sample(rs_task_sample *out, const rs_train_task *task, rs_random *random,
                       int64_t index)
 {
     (void)random;
     const rs_task_data *data = &task->data;
     int64_t offset = data->angles / 2 - 1;
-    for (int64_t t = 0; t < 2; t++)
-        for (int64_t next = 0; next < 2; next++) {
-            double *point = (next ? out->values : out->rows) + 2 * t;
-            double angle = 6.283185307179586476925286766559 * (double)(index + t * offset + next) /
-                           (double)data->angles;
-            point[0] = data->radius * cos(angle);
-            point[1] = data->radius * sin(angle);
-        }
+    memset(out->rows, 0, 4 * sizeof *out->rows);
+    memset(out->values, 0, 4 * sizeof *out->values);
+    for (int64_t t = 0; t < 2; t++) {
+        int64_t at = index + t * offset;
+        add_point(out->rows + 2 * t, data, at);
+        add_point(out->values + 2 * t, data, at + 1);
+        if (data->lag > 0 && index >= data->lag) add_point(out->rows + 2 * t, data, at - data->lag);
+    }
 }
 
 /* ---- functions of every entry ---- */

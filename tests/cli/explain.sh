@@ -78,6 +78,8 @@ for model in bert llama_bias_tied; do
     ask paths "$models/forward/$model" --random 2 --seq-len 12 --sources
     ask paths "$models/forward/$model" --random 2 --seq-len 12 --semantics code
 done
+ask compare "$models/forward/bert" "$models/forward/gpt2" --random 2 --seq-len 12 --threshold rank_fell=0,rank_rose=0
+ask compare "$models/compare/base" "$models/compare/deep"
 for model in "$models"/families/*/; do
     [ -f "$model/config.json" ] && "$RANKSCOPE" scan "$model" --quiet --json "family-$(basename "$model").json" 2>/dev/null
 done
@@ -85,7 +87,7 @@ ask tokenize "$models/tokenizer/bert.json" --text page.txt
 ask doctor
 ask lab list
 ids=$(python3 -c 'import json; print(*(row["id"] for row in json.load(open("result-'$run'.json"))["tables"]["experiments"]))')
-[ "$(echo "$ids" | wc -w)" = 49 ] || note_failure "lab list has the experiments $ids"
+[ "$(echo "$ids" | wc -w)" = 63 ] || note_failure "lab list has the experiments $ids"
 for id in $ids; do
     ask lab run "$id" --quick
 done

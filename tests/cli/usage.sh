@@ -83,7 +83,7 @@ says err "rankscope: error: no??: "
 # Help fits a terminal of 80 columns, and that of the program one of 24 lines.
 expect 0 "$RANKSCOPE" --help
 [ "$(wc -l <out)" -le 23 ] || note_failure "--help is $(wc -l <out) lines"
-for help in --help 'scan --help' 'probe --help' 'certify --help' 'paths --help' 'tokenize --help' 'lab --help' 'doctor --help' 'explain --help'; do
+for help in --help 'scan --help' 'probe --help' 'certify --help' 'paths --help' 'compare --help' 'tokenize --help' 'lab --help' 'doctor --help' 'explain --help'; do
     # shellcheck disable=SC2086 # words on purpose
     expect 0 "$RANKSCOPE" $help
     awk 'length($0) > 80 { exit 1 }' out || note_failure "$help is wider than 80 columns: $(awk 'length($0) > 80' out)"
@@ -113,7 +113,7 @@ for option in json csv csv-safe html table columns sort top where wide verbose t
     fold-norms with-bias map lenient threshold help version; do
     says out "--$option"
 done
-for command in scan probe certify paths tokenize lab doctor explain; do
+for command in scan probe certify paths compare tokenize lab doctor explain; do
     expect 0 "$RANKSCOPE" $command --help
     awk 'length($0) > 80 { exit 1 }' out || note_failure "$command --help has lines over 80 columns"
 done

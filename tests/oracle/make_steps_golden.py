@@ -16,7 +16,8 @@ LAWS = ["plain", "equal", "near", "sharp", "small", "large"]
 # law, n, d, units, values, out (0: values are written as they are), causal, window
 CASES = [("plain", 5, 4, 3, 2, 4, 0, 0), ("plain", 1, 3, 2, 2, 3, 0, 0), ("plain", 4, 1, 1, 1, 1, 0, 0), ("plain", 2, 2, 2, 2, 0, 0, 0),
          ("equal", 4, 3, 2, 2, 3, 0, 0), ("near", 5, 3, 2, 2, 3, 0, 0), ("sharp", 4, 3, 2, 2, 3, 0, 0), ("small", 6, 4, 2, 3, 4, 0, 0),
-         ("large", 3, 2, 2, 2, 2, 0, 0), ("plain", 6, 3, 2, 2, 3, 1, 0), ("plain", 6, 3, 2, 2, 3, 0, 2), ("near", 5, 4, 2, 2, 4, 1, 3)]
+         ("large", 3, 2, 2, 2, 2, 0, 0), ("plain", 6, 3, 2, 2, 3, 1, 0), ("plain", 6, 3, 2, 2, 3, 0, 2), ("near", 5, 4, 2, 2, 4, 1, 3),
+         ("sharp", 4, 3, 2, 2, 3, 1, 0), ("sharp", 3, 2, 2, 2, 2, 1, 0)]
 
 
 class Draw:
@@ -173,8 +174,8 @@ def lines(head, centre=None):
     k = constant(rho) if power(2 * rho) is not None else None
     columns = [(sum(abs(gap[i][j]) for i in range(n)), 2 * sum(ranges[i] * p[i][j] for i in range(n)),
                 None if masked or k is None else k * e_one * p[0][j]) for j in range(n)]
-    out["moved"]["one"] = max(columns, key=lambda c: c[0] / c[2] if c[2] else -inf) if not masked and k is not None else \
-        (max(c[0] for c in columns), max(c[1] for c in columns), None)
+    # the line speaks of each key by itself, with a mask too
+    out["moved"]["one"] = max(columns, key=lambda c: c[0] / c[1] if c[1] else inf if c[0] else -inf)
     rows = [(sum(abs(g) for g in gap[i]), 2 * ranges[i], 2 * tanh(ranges[i] / 4)) for i in range(n)]
     out["moved"]["inf"] = max(rows, key=lambda c: c[0] / c[2] if c[2] else -inf)
     r1, ri, w1, wi = one(r), infinity(r), one(w), infinity(w)
@@ -271,6 +272,8 @@ def attack(starts, steps):
 def number(value):
     """[plain, log10]; null where no double is."""
     if value is None:
+        return None
+    if value != 0 and abs(log10(abs(value))) > 3e14:
         return None
     plain = float(value)
     return [plain if abs(plain) < 1e308 and (value == 0 or abs(plain) > 1e-307) else None, float(log10(value)) if value > 0 else None]

@@ -44,6 +44,8 @@ WIDTH_GAP, KEYS_GAP, BERT_GAP, CENTRED = "gap_width_collapse", "gap_fixed_dk", "
 SMOOTH, SHAPED, KEPT, SIMPLE, SOFTMAX = "oversmoothing_bound", "shaped_sde", "espa", "sas_at_init", "softmax_moment"
 NOCI_1, NOCI_32, NOCI_33, NOCI_SIZES = "noci_fig1", "noci_lemma_3_2", "noci_theorem_3_3", "noci_hyperparameters"
 LAST_LAYER, SIGNALS, SIGNALS_PASS = "xiong_last_layer", "signals", "signals_pass"
+SORTING, HULL, MEMORY, CIRCLE, CIRCLE_LOOP = "dong_sorting", "dong_convex_hull", "dong_memorization", "dong_circle", "dong_circle_loop"
+FLOORS, BY_LENGTH = "task_floors", "path_accuracy"
 
 # experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
 MUTATIONS = [
@@ -542,6 +544,18 @@ MUTATIONS = [
     (NOCI_SIZES, NOCI_SIZES, "1.0 / s->d, 1.0 / s->d)", "1.0 / s->d, 1.1 / s->d)"),
     (NOCI_SIZES, NOCI_SIZES, "s->variance, s->rho, random);\n    rs_status", "1.2 * s->variance, s->rho, random);\n    rs_status"),
     (NOCI_SIZES, NOCI_SIZES, "k == QUERY ? -1 : 1", "k == QUERY ? 1 : -1"),
+    (SORTING, FLOORS, "i - (x <= v)", "i + (x <= v)"),
+    (SORTING, FLOORS, "length - 1, (double)v", "length, (double)v"),
+    (SORTING, FLOORS, "fmax(best, reached - below)", "fmax(best, reached)"),
+    (SORTING, FLOORS, "(place * c->vocab + sample->tokens[t])", "(c->vocab + sample->tokens[t])"),
+    (SORTING, BY_LENGTH, "own[i] + s->source", "own[i] - s->source"),
+    (HULL, FLOORS, "c->constant[place * c->classes + class]++", "c->constant[place * c->classes]++"),
+    (HULL, BY_LENGTH, "own[i] + s->source", "own[i] - s->source"),
+    (MEMORY, FLOORS, "if (!before) c->same", "c->same"),
+    (MEMORY, BY_LENGTH, "own[i] + s->source", "own[i] - s->source"),
+    (CIRCLE, CIRCLE, "sin(n * half) / (n * sin(half))", "sin(half) / (n * sin(n * half))"),
+    (CIRCLE, CIRCLE, "2 * data->radius * data->radius", "data->radius * data->radius"),
+    (CIRCLE, CIRCLE_LOOP, "(adds ? z[i] : 0)", "z[i]"),
     (LAST_LAYER, LAST_LAYER, "17.0 / 33", "16.0 / 33 / 2"),
     (LAST_LAYER, LAST_LAYER, "seed, false, err", "seed, true, err"),
     (CENTRED, SIGNALS_PASS, "(sum - (double)n)", "(sum + (double)n)"),

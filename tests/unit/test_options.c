@@ -26,6 +26,7 @@
 extern char **environ;
 
 #define MODEL RS_TEST_DATA "/forward/bert"
+#define OTHER RS_TEST_DATA "/forward/gpt2" /* as wide as MODEL */
 #define DECODER RS_TEST_DATA "/forward/llama_bias_tied"
 #define TOKENIZER RS_TEST_DATA "/tokenizer/bert.json"
 #define TEXT RS_TEST_DATA "/forward/bert/config.json"
@@ -68,6 +69,7 @@ static const double energies[] = {0.5, 0.9};
 static const rs_threshold dead_heads[] = {{"dead_head", 1.5}, {"qk_low_rank", 1}},
                           halvings[] = {{"halving", 0.001}, {"critical_below", 0.5}},
                           sinks[] = {{"attention_sink", 0}, {"token_collapse", 0.99}};
+static const rs_threshold falls[] = {{"rank_fell", 0}, {"turned_away", 9}};
 static const rs_map_choice maps[] = {{0, 1}, {1, 0}};
 
 /* What an option does to the result. */
@@ -81,11 +83,11 @@ enum {
 /* Each: a name, commands, option, words ("": a flag; the option is given for each line), what it does, the settings by hand in s. */
 #define CASES(X)                                                                                   \
     X(threads, CLI_ALL & ~CLI_DOCTOR, "threads", "1", UNSEEN, s->common.call.threads = 1)          \
-    X(memory, CLI_SCAN | CLI_RUNS | CLI_PREDICT, "memory", "64MiB", UNSEEN,                        \
+    X(memory, CLI_SCAN | CLI_FED | CLI_PREDICT, "memory", "64MiB", UNSEEN,                         \
       s->common.call.memory = (uint64_t)64 << 20)                                                  \
-    X(too_little, CLI_SCAN | CLI_RUNS | CLI_PREDICT, "memory", "1K", SHOWS,                        \
+    X(too_little, CLI_SCAN | CLI_FED | CLI_PREDICT, "memory", "1K", SHOWS,                         \
       s->common.call.memory = 1024)                                                                \
-    X(seed, CLI_SCAN | CLI_RUNS | CLI_LAB | CLI_PREDICT, "seed", "7", SHOWS,                       \
+    X(seed, CLI_SCAN | CLI_FED | CLI_LAB | CLI_PREDICT, "seed", "7", SHOWS,                        \
       s->common.call.seed = 7)                                                                     \
     X(no_seed, CLI_TOKENIZE | CLI_EXPLAIN, "seed", "7", UNSEEN, s->common.call.seed = 7)           \
     X(spectra, CLI_SCAN, "spectra", "", SHOWS, s->scan.spectra = true)                             \
@@ -103,23 +105,23 @@ enum {
     X(lenient, CLI_SCAN, "lenient", "", UNSEEN, s->scan.lenient = true)                            \
     X(threshold, CLI_SCAN, "threshold", "dead_head=1.5,qk_low_rank=1", SHOWS,                      \
       (s->scan.thresholds = dead_heads, s->scan.n_thresholds = 2))                                 \
-    X(text, CLI_RUNS, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                         \
-    X(texts, CLI_RUNS, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                                    \
+    X(text, CLI_FED, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                          \
+    X(texts, CLI_FED, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                                     \
       (s->common.run.texts = several, s->common.run.n_texts = 2))                                  \
-    X(tokens, CLI_RUNS, "tokens", "ids.json", OWN_INPUTS, s->common.run.tokens = "ids.json")       \
-    X(images, CLI_RUNS, "images", "no.npy", OWN_INPUTS, s->common.run.images = "no.npy")           \
-    X(states, CLI_RUNS, "states", "states.json", OWN_INPUTS, s->common.run.states = "states.json") \
-    X(states_as, CLI_RUNS, "states-as", "embeddings", SHOWS,                                       \
+    X(tokens, CLI_FED, "tokens", "ids.json", OWN_INPUTS, s->common.run.tokens = "ids.json")        \
+    X(images, CLI_FED, "images", "no.npy", OWN_INPUTS, s->common.run.images = "no.npy")            \
+    X(states, CLI_FED, "states", "states.json", OWN_INPUTS, s->common.run.states = "states.json")  \
+    X(states_as, CLI_FED, "states-as", "embeddings", SHOWS,                                        \
       s->common.run.states_as = RS_STATES_AS_EMBEDDINGS)                                           \
-    X(random, CLI_RUNS, "random", "3", OWN_INPUTS, s->common.run.random = 3)                       \
-    X(seq_len, CLI_RUNS, "seq-len", "4", SHOWS, s->common.run.seq_len = 4)                         \
-    X(samples, CLI_RUNS, "samples", "1", UNSEEN, s->common.run.samples = 1)                        \
+    X(random, CLI_FED, "random", "3", OWN_INPUTS, s->common.run.random = 3)                        \
+    X(seq_len, CLI_FED, "seq-len", "4", SHOWS, s->common.run.seq_len = 4)                          \
+    X(samples, CLI_FED, "samples", "1", UNSEEN, s->common.run.samples = 1)                         \
     X(batch, CLI_PROBE, "batch", "1", SHOWS, s->common.run.batch = 1)                              \
-    X(own_batch, CLI_CERTIFY, "batch", "1", EITHER, s->common.run.batch = 1)                       \
-    X(encoder_states, CLI_RUNS, "encoder-states", "no.npy", SHOWS,                                 \
+    X(own_batch, CLI_CERTIFY | CLI_COMPARE, "batch", "1", EITHER, s->common.run.batch = 1)         \
+    X(encoder_states, CLI_FED, "encoder-states", "no.npy", SHOWS,                                  \
       s->common.run.encoder_states = "no.npy")                                                     \
     X(init, CLI_RUNS, "init", "xavier", SHOWS, s->common.run.init = "xavier")                      \
-    X(run_lenient, CLI_RUNS, "lenient", "", UNSEEN, s->common.run.lenient = true)                  \
+    X(run_lenient, CLI_FED, "lenient", "", UNSEEN, s->common.run.lenient = true)                   \
     X(no_skip, CLI_RUNS, "no-skip", "", SHOWS, set_edit(s, "no-skip"))                             \
     X(no_mlp, CLI_RUNS, "no-mlp", "", SHOWS, set_edit(s, "no-mlp"))                                \
     X(no_mlp_branch, CLI_RUNS, "no-mlp-branch", "", SHOWS, set_edit(s, "no-mlp-branch"))           \
@@ -191,6 +193,13 @@ enum {
     X(recommend, CLI_CERTIFY, "recommend", "0.25", SHOWS, s->certify.recommend = 0.25)             \
     X(steps, CLI_CERTIFY, "steps", "0:1,1:0", SHOWS,                                               \
       (s->certify.steps = maps, s->certify.n_steps = 2))                                           \
+    X(layers_of, CLI_COMPARE, "layers", "0-0", SHOWS, s->compare.last_layer = 0)                   \
+    X(subspace, CLI_COMPARE, "subspace", "1", SHOWS, s->compare.subspace = 1)                      \
+    X(tol_of, CLI_COMPARE, "tol", "0.5", SHOWS, s->compare.tolerance = 0.5)                        \
+    X(folded, CLI_COMPARE, "fold-norms", "", SHOWS, s->compare.fold_norms = true)                  \
+    X(biased, CLI_COMPARE, "with-bias", "", SHOWS, s->compare.with_bias = true)                    \
+    X(fallen, CLI_COMPARE, "threshold", "rank_fell=0,turned_away=9", SHOWS,                        \
+      (s->compare.thresholds = falls, s->compare.n_thresholds = 2))                                \
     X(text_of, CLI_TOKENIZE, "text", TEXT, OWN_INPUTS, s->tokenize.text = TEXT)                    \
     X(texts_of, CLI_TOKENIZE, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                             \
       (s->tokenize.texts = several, s->tokenize.n_texts = 2))                                      \
@@ -198,6 +207,8 @@ enum {
     X(model, CLI_LAB, "model", MODEL, SHOWS, s->lab.model = MODEL)                                 \
     X(model_text, CLI_LAB, "text", TEXT, SHOWS, s->lab.text = TEXT)                                \
     X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)                                     \
+    X(seeds, CLI_LAB, "seeds", "2", UNSEEN, s->lab.seeds = 2)                                      \
+    X(lab_db, CLI_LAB, "db", "runs.db", UNSEEN, s->lab.db = "runs.db")                             \
     X(law, CLI_PREDICT, "init", "xavier", SHOWS, s->predict.init = "xavier")                       \
     X(no_law, CLI_PREDICT, "init", "default", UNSEEN, s->predict.init = "default")                 \
     X(tokens_of, CLI_PREDICT, "seq-len", "9", SHOWS, s->predict.seq_len = 9)                       \
@@ -234,10 +245,11 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 static const struct {
     unsigned bit;
     const char *input, *second;
-} inputs[] = {{CLI_SCAN, DECODER, NULL},        {CLI_PROBE, MODEL, NULL},
-              {CLI_CERTIFY, MODEL, NULL},       {CLI_PATHS, MODEL, NULL},
-              {CLI_TOKENIZE, TOKENIZER, NULL},  {CLI_LAB, "run", "dong-layernorm"},
-              {CLI_EXPLAIN, "dead_head", NULL}, {CLI_PREDICT, "arch.json", NULL}};
+} inputs[] = {{CLI_SCAN, DECODER, NULL},          {CLI_PROBE, MODEL, NULL},
+              {CLI_CERTIFY, MODEL, NULL},         {CLI_PATHS, MODEL, NULL},
+              {CLI_COMPARE, MODEL, OTHER},        {CLI_TOKENIZE, TOKENIZER, NULL},
+              {CLI_LAB, "run", "dong-layernorm"}, {CLI_EXPLAIN, "dead_head", NULL},
+              {CLI_PREDICT, "arch.json", NULL}};
 enum { N_INPUTS = sizeof inputs / sizeof *inputs };
 
 /* ---- both ways ---- */
@@ -273,9 +285,10 @@ static answer ask_library(int at, const struct option_case *c)
     memset(&args, 0, sizeof args);
     args.input = inputs[at].input;
     args.second = inputs[at].second;
+    if (inputs[at].bit == CLI_COMPARE) args.others[args.n_others++] = inputs[at].second;
     command->init(&args);
     bool bare = c && c->does == OWN_INPUTS;
-    if ((inputs[at].bit & CLI_RUNS) && !bare) args.common.run.random = 2;
+    if ((inputs[at].bit & CLI_FED) && !bare) args.common.run.random = 2;
     if (inputs[at].bit == CLI_TOKENIZE && !bare) args.tokenize.text = TOKENIZER;
     if (inputs[at].bit == CLI_PROBE) args.probe.hold = false;
     if (c) c->set(&args);
@@ -333,7 +346,7 @@ static answer ask_program(int at, const struct option_case *c)
         if (cli_commands[i].bit == inputs[at].bit) words[n++] = cli_commands[i].name;
     words[n++] = inputs[at].input;
     if (inputs[at].second) words[n++] = inputs[at].second;
-    if ((inputs[at].bit & CLI_RUNS) && !bare) words[n++] = "--random=2";
+    if ((inputs[at].bit & CLI_FED) && !bare) words[n++] = "--random=2";
     if (inputs[at].bit == CLI_TOKENIZE && !bare) words[n++] = "--text=" TOKENIZER;
     words[n++] = "--quiet";
     words[n++] = "--json=program.json";
@@ -659,6 +672,8 @@ static void wrong_words_are_refused(void **state)
                                           {"certify", "--steps=1:2,"},
                                           {"certify", "--steps=-1:2"},
                                           {"certify", "--precision=f32"},
+                                          {"compare", "--subspace=0"},
+                                          {"compare", "--threshold=token_collapse=1"},
                                           {"paths", "--max-length=-1"},
                                           {"paths", "--paths=1048577"},
                                           {"scan", "--threads=0"},

@@ -1,0 +1,258 @@
+/* runs.c: grids of training runs: see runs.h. */
+#include "lab/runs.h"
+
+#include "lab/kept_runs.h"
+
+#include "base/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- places ---- */
+
+rs_grid_run *rs_lab_grid_run(const rs_lab_grid *grid, int recipe, int rate, int seed)
+{
+    return &grid->of[(recipe * RS_LAB_RATES + rate) * grid->seeds + seed];
+}
+
+int rs_lab_grid_rates(const rs_lab_grid *grid, int recipe)
+{
+    int n = 0;
+    while (n < RS_LAB_RATES && grid->recipes[recipe].rates[n] > 0)
+        n++;
+    return n;
+}
+
+static int logs_of(const rs_lab_grid *grid)
+{
+    return grid->steps / grid->every + 1;
+}
+
+static rs_status place(rs_lab_grid *grid, rs_error *err)
+{
+    size_t runs = (size_t)(grid->n_recipes * RS_LAB_RATES * grid->seeds);
+    size_t logs = (size_t)logs_of(grid), each = 3 * logs + (size_t)grid->n_seen;
+    grid->of = rs_calloc(runs, sizeof *grid->of);
+    grid->numbers = rs_calloc(runs * each, sizeof *grid->numbers);
+    if (!grid->of || !grid->numbers)
+        return rs_fail_memory(err, "a grid of runs", runs * each * sizeof *grid->numbers);
+    for (size_t i = 0; i < runs; i++) {
+        double *at = grid->numbers + i * each;
+        grid->of[i] = (rs_grid_run){.diverged = NAN,
+                                    .step = at,
+                                    .loss = at + logs,
+                                    .accuracy = at + 2 * logs,
+                                    .eval_loss = NAN,
+                                    .eval_accuracy = NAN,
+                                    .seen = at + 3 * logs};
+        for (int k = 0; k < grid->n_seen; k++)
+            grid->of[i].seen[k] = NAN;
+    }
+    return RS_OK;
+}
+
+void rs_lab_grid_close(rs_lab_grid *grid)
+{
+    rs_free(grid->of);
+    rs_free(grid->numbers);
+    grid->of = NULL;
+    grid->numbers = NULL;
+}
+
+/* ---- one run ---- */
+
+static void write_task(char *text, size_t size, const rs_lab_grid *grid, int recipe, int rate,
+                       uint64_t seed)
+{
+    const rs_lab_recipe *r = &grid->recipes[recipe];
+    snprintf(text, size,
+             "{%s, 'model': {%s%s}, 'steps': %d, 'seed': %llu, 'log_every': %d, 'eval_every': %d,"
+             " 'rank_every': %d, 'optimizer': {'lr': %.17g%s}%s}",
+             grid->task, grid->model, r->model, grid->steps, (unsigned long long)seed, grid->every,
+             grid->steps, grid->n_seen > 0 ? grid->every : grid->steps, r->rates[rate],
+             r->optimizer, r->task);
+}
+
+static void see_log(rs_grid_run *run, const rs_result *result, int most)
+{
+    const rs_table *log = rs_result_table(result, "log");
+    for (size_t i = 0; log && i < rs_table_rows(log) && run->logs < most; i++, run->logs++) {
+        run->step[run->logs] = rs_lab_cell(log, i, "step");
+        run->loss[run->logs] = rs_lab_cell(log, i, "loss");
+        run->accuracy[run->logs] = rs_lab_cell(log, i, "accuracy");
+        run->eval_loss = rs_lab_cell(log, i, "eval_loss");
+        run->eval_accuracy = rs_lab_cell(log, i, "eval_accuracy");
+    }
+}
+
+static rs_status train(rs_grid_run *run, const rs_lab_grid *grid, const char *task,
+                       const rs_context *context, rs_error *err)
+{
+    rs_result *result = NULL;
+    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, context, err));
+    see_log(run, result, logs_of(grid));
+    if (isnan(run->diverged) && grid->see) grid->see(run, result);
+    if (!isnan(run->diverged)) run->eval_loss = run->eval_accuracy = NAN;
+    rs_result_free(result);
+    return RS_OK;
+}
+
+/* A run as one list of numbers: four of its own, and what it points to, which lies in one piece. */
+enum { OWN = 4 };
+
+static size_t list_size(const rs_lab_grid *grid)
+{
+    return OWN + (size_t)(3 * logs_of(grid) + grid->n_seen);
+}
+
+static void put_list(double *list, const rs_grid_run *run, const rs_lab_grid *grid)
+{
+    const double own[OWN] = {run->diverged, run->logs, run->eval_loss, run->eval_accuracy};
+    memcpy(list, own, sizeof own);
+    memcpy(list + OWN, run->step, (list_size(grid) - OWN) * sizeof *list);
+}
+
+static void take_list(rs_grid_run *run, const double *list, const rs_lab_grid *grid)
+{
+    run->diverged = list[0];
+    run->logs = (int)list[1];
+    run->eval_loss = list[2];
+    run->eval_accuracy = list[3];
+    memcpy(run->step, list + OWN, (list_size(grid) - OWN) * sizeof *list);
+}
+
+static rs_status make(const rs_lab_grid *grid, int recipe, int rate, int seed,
+                      const rs_context *context, rs_error *err)
+{
+    char task[2000];
+    rs_grid_run *run = rs_lab_grid_run(grid, recipe, rate, seed);
+    double *list = rs_malloc(list_size(grid), sizeof *list);
+    if (!list) return rs_fail_memory(err, "a run", list_size(grid) * sizeof *list);
+    write_task(task, sizeof task, grid, recipe, rate, context->seed + (uint64_t)seed);
+    rs_status status = RS_OK;
+    if (grid->kept &&
+        rs_kept_runs_find(grid->kept, grid->experiment, task, list, list_size(grid))) {
+        take_list(run, list, grid);
+    } else {
+        status = train(run, grid, task, context, err);
+        put_list(list, run, grid);
+        if (status == RS_OK && grid->kept)
+            status =
+                rs_kept_runs_add(grid->kept, grid->experiment, task, list, list_size(grid), err);
+    }
+    run->made = status == RS_OK;
+    rs_free(list);
+    return status;
+}
+
+rs_status rs_lab_grid_train(rs_lab_grid *grid, const rs_context *context, rs_error *err)
+{
+    RS_TRY(place(grid, err));
+    int each = RS_LAB_RATES * grid->seeds, all = grid->n_recipes * each, total = 0, done = 0;
+    for (int r = 0; r < grid->n_recipes; r++)
+        total += rs_lab_grid_rates(grid, r) * grid->seeds;
+    rs_status status = RS_OK;
+    rs_error first = {0};
+#pragma omp parallel for num_threads(context->threads) schedule(dynamic)
+    for (int i = 0; i < all; i++) {
+        rs_error own = {0};
+        int recipe = i / each, rate = i % each / grid->seeds, seed = i % grid->seeds;
+        if (rate >= rs_lab_grid_rates(grid, recipe)) continue;
+        rs_status made = rs_check_cancelled(context, &own);
+        if (made == RS_OK) made = make(grid, recipe, rate, seed, context, &own);
+        if (made != RS_OK) rs_keep_first(&status, &first, made, &own);
+#pragma omp critical(rs_lab_grid_progress)
+        rs_progress(context, "training", (uint64_t)++done, (uint64_t)total, "runs");
+    }
+    if (status != RS_OK && err) *err = first;
+    return status;
+}
+
+/* ---- what is seen of it ---- */
+
+int rs_lab_grid_diverged(const rs_lab_grid *grid, int recipe)
+{
+    int n = 0;
+    for (int k = 0; k < RS_LAB_RATES * grid->seeds; k++)
+        n += !isnan(grid->of[recipe * RS_LAB_RATES * grid->seeds + k].diverged);
+    return n;
+}
+
+double rs_lab_run_reaches(const rs_lab_grid *grid, const rs_grid_run *run, double enough)
+{
+    for (int i = 0; isnan(run->diverged) && i < run->logs; i++)
+        if (run->accuracy[i] > enough) return run->step[i];
+    return grid->steps;
+}
+
+int rs_lab_grid_best(const rs_lab_grid *grid, int recipe, double chance, double enough)
+{
+    int best = 0;
+    double most = -INFINITY, least = INFINITY;
+    for (int rate = 0; rate < rs_lab_grid_rates(grid, recipe); rate++) {
+        double sum = 0, steps = 0;
+        for (int s = 0; s < grid->seeds; s++) {
+            const rs_grid_run *run = rs_lab_grid_run(grid, recipe, rate, s);
+            sum += isnan(run->diverged) ? run->eval_accuracy : chance;
+            steps += rs_lab_run_reaches(grid, run, enough);
+        }
+        if (sum > most || (sum == most && steps < least)) best = rate, most = sum, least = steps;
+    }
+    return best;
+}
+
+/* ---- the table ---- */
+
+/* A row of it. */
+typedef struct run_cells {
+    const char *recipe;
+    double rate;
+    int64_t seed;
+    double loss, accuracy, eval_loss, eval_accuracy, reached, diverged;
+} run_cells;
+
+#define RUN(member, name, title, formula)                                                          \
+    RS_COLUMN(run_cells, member, name, title, NULL, formula, "measured")
+const rs_column rs_lab_run_columns[RS_LAB_RUN_COLUMNS] = {
+    RS_COLUMN(run_cells, recipe, "recipe", "recipe", NULL, "how it was trained", NULL),
+    RS_COLUMN(run_cells, rate, "learning_rate", "rate", NULL, "learning rate", NULL),
+    RS_COLUMN(run_cells, seed, "seed", "seed", NULL, "of weights and data, from --seed on", NULL),
+    RUN(loss, "loss", "loss", "running mean at the last log"),
+    RUN(accuracy, "accuracy", "accuracy", "running mean at the last log"),
+    RUN(eval_loss, "eval_loss", "eval loss", "on data of its own, at the end"),
+    RUN(eval_accuracy, "eval_accuracy", "eval accuracy", "on data of its own, at the end"),
+    RUN(reached, "reached", "reached", "first logged step at which the accuracy was enough"),
+    RUN(diverged, "diverged", "diverged", "step at which the loss or a gradient was no number"),
+};
+
+rs_status rs_lab_grid_table(rs_lab_report *report, const rs_lab_grid *grid, const char *name,
+                            double enough, rs_error *err)
+{
+    rs_table *table = NULL;
+    char about[160];
+    snprintf(about, sizeof about,
+             "Every run of %d steps; reached: the accuracy (running mean) is above %g.",
+             grid->steps, enough);
+    const char *kept = rs_arena_strdup(rs_result_arena(report->result), about);
+    if (!kept) return rs_fail_memory(err, "a table", sizeof about);
+    RS_TRY(rs_result_add_table(report->result, name, "All runs", kept, rs_lab_run_columns,
+                               RS_LAB_RUN_COLUMNS, &table, err));
+    for (int i = 0; i < grid->n_recipes * RS_LAB_RATES * grid->seeds; i++) {
+        const rs_grid_run *run = &grid->of[i];
+        const rs_lab_recipe *recipe = &grid->recipes[i / (RS_LAB_RATES * grid->seeds)];
+        if (!run->made) continue;
+        double reached = rs_lab_run_reaches(grid, run, enough);
+        const run_cells cells = {.recipe = recipe->name,
+                                 .rate = recipe->rates[i / grid->seeds % RS_LAB_RATES],
+                                 .seed = i % grid->seeds,
+                                 .loss = run->logs ? run->loss[run->logs - 1] : NAN,
+                                 .accuracy = run->logs ? run->accuracy[run->logs - 1] : NAN,
+                                 .eval_loss = run->eval_loss,
+                                 .eval_accuracy = run->eval_accuracy,
+                                 .reached = reached < grid->steps ? reached : NAN,
+                                 .diverged = run->diverged};
+        RS_TRY(rs_table_append(table, &cells, err));
+    }
+    return RS_OK;
+}
