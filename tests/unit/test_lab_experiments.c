@@ -43,7 +43,7 @@ static bool trains(const rs_lab_experiment *experiment)
         &rs_lab_noci_fig1_training, &rs_lab_noci_fig5_adam,
         &rs_lab_noci_table1_small,  &rs_lab_dong_sorting,
         &rs_lab_dong_convex_hull,   &rs_lab_dong_memorization,
-        &rs_lab_dong_circle,
+        &rs_lab_dong_circle,        &rs_lab_product_penalty,
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (of[i] == experiment) return true;
@@ -72,7 +72,9 @@ static bool large(const rs_lab_experiment *experiment)
     return experiment == &rs_lab_dong_mlp || experiment == &rs_lab_dong_doubly_exponential ||
            experiment == &rs_lab_lambda_attention || experiment == &rs_lab_lambda_figure_1 ||
            experiment == &rs_lab_lambda_figure_2 || experiment == &rs_lab_lambda_figure_3 ||
-           experiment == &rs_lab_gap_bert_init || draws(experiment) || trains(experiment);
+           experiment == &rs_lab_gap_bert_init || experiment == &rs_lab_kobayashi_theorems ||
+           experiment == &rs_lab_gqa_balance || experiment == &rs_lab_rope_planes ||
+           draws(experiment) || trains(experiment);
 }
 
 static rs_status run_one(rs_result **out, const char *id, int threads,
