@@ -184,10 +184,11 @@ static rs_status second_path(const cli_args *args, const cli_command *command, c
     char hint[400], text[120] = "";
     if (cli_count_texts(args) > 0)
         snprintf(text, sizeof text, "each text needs a --text of its own (--text A --text B); ");
-    snprintf(hint, sizeof hint,
-             "%s'rankscope compare A B' sets two side by side; for several by themselves: for path in A "
-             "B; do rankscope %s \"$path\"; done; quote a name that has blanks",
-             text, command->name);
+    snprintf(
+        hint, sizeof hint,
+        "%s'rankscope compare A B' sets two side by side; for several by themselves: for path in A "
+        "B; do rankscope %s \"$path\"; done; quote a name that has blanks",
+        text, command->name);
     return rs_fail(err, RS_E_USAGE, argument, hint,
                    "is a second PATH behind '%s': one checkpoint is taken at a time", args->input);
 }

@@ -51,7 +51,7 @@ python3 - out <<'END' || note_failure "the JSON of explain"
 import json, sys
 (row,) = json.load(open(sys.argv[1]))["tables"]["words"]
 assert row["name"] == "qk_low_rank" and row["kind"] == "finding" and row["severity"] == "warn", row
-assert "0.5" in row["rule"] and row["todo"] and row["where"] == "scan" and row["see"] == "docs/scan.md", row
+assert "0.5" in row["rule"] and row["todo"] and row["where"] == "scan compare" and row["see"] == "docs/scan.md", row
 END
 
 # The pages say the same.
