@@ -12,29 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "layer 3, head 5", with the stack and the kind of attention where they tell something. */
-static const char *place(char *text, size_t size, const rs_product *p)
-{
-    bool plain = !p->attention || strcmp(p->attention, "self") == 0;
-    snprintf(text, size, "%s%slayer %d, head %d%s%s%s", p->stack ? p->stack : "",
-             p->stack ? " " : "", (int)p->layer, (int)p->head, plain ? "" : " (",
-             plain ? "" : p->attention, plain ? "" : ")");
-    return text;
-}
-
-static rs_finding finding_for(const rs_product *p, rs_severity severity, const char *code)
-{
-    rs_finding f = rs_finding_of(severity, code);
-    f.layer = p->layer;
-    f.head = p->head;
-    f.table = "heads";
-    f.product = rs_product_name(p->kind);
-    f.stack = p->stack;
-    f.attention = p->attention;
-    f.cases = "products";
-    return f;
-}
-
 /* ---- what came and went ---- */
 
 static bool same_text(const char *a, const char *b)
@@ -193,11 +170,12 @@ static rs_status rank_moved(rs_result *result, const rs_product_pair *pair, rs_c
              "%.200s%s%s: the %s product's effective rank %s from %.3g %% to %.3g %% of chance "
              "(%.3g to %.3g)",
              several ? c->b->path : "", several ? ": " : "",
-             place(where, sizeof where, pair->a->product), rs_product_title(pair->a->product->kind),
-             fell ? "fell" : "rose", 100 * a, 100 * b, pair->a->measures.effective_rank,
-             pair->b->measures.effective_rank);
-    rs_finding f =
-        finding_for(pair->a->product, fell ? RS_WARN : RS_INFO, fell ? "rank_fell" : "rank_rose");
+             rs_scan_place(where, sizeof where, pair->a->product, true),
+             rs_product_title(pair->a->product->kind), fell ? "fell" : "rose", 100 * a, 100 * b,
+             pair->a->measures.effective_rank, pair->b->measures.effective_rank);
+    rs_finding f = rs_scan_finding_for(pair->a->product, fell ? RS_WARN : RS_INFO,
+                                       fell ? "rank_fell" : "rank_rose");
+    f.cases = "products";
     f.value = share;
     f.threshold = fell ? -t->rank_fell : t->rank_rose;
     f.worst = fell ? "fell most" : "rose most";
@@ -226,10 +204,12 @@ static rs_status turned_away(rs_result *result, const rs_product_pair *pair, con
              "%.200s%s%s: the %lld leading directions of the %s product agree as random ones do "
              "(left %.3f, right %.3f; chance %.3f and %.3f)",
              several ? c->b->path : "", several ? ": " : "",
-             place(where, sizeof where, pair->a->product), (long long)change->subspace,
-             rs_product_title(pair->a->product->kind), change->left.overlap, change->right.overlap,
-             change->left.chance, change->right.chance);
-    rs_finding f = finding_for(pair->a->product, RS_INFO, "turned_away");
+             rs_scan_place(where, sizeof where, pair->a->product, true),
+             (long long)change->subspace, rs_product_title(pair->a->product->kind),
+             change->left.overlap, change->right.overlap, change->left.chance,
+             change->right.chance);
+    rs_finding f = rs_scan_finding_for(pair->a->product, RS_INFO, "turned_away");
+    f.cases = "products";
     f.value = change->left.overlap;
     f.threshold = change->left.chance;
     f.message = message;

@@ -106,7 +106,7 @@ static rs_task_floors mean_floors(const rs_lengths *all, int rate)
 typedef struct length_cells {
     const char *rate;
     int64_t length;
-    double code, code_error, theorem, theorem_error, up_to, up_to_error;
+    double released, released_error, theorem, theorem_error, up_to, up_to_error;
     double floor, alone, ceiling, model, model_error;
 } length_cells;
 
@@ -116,10 +116,10 @@ const rs_column rs_lengths_columns[RS_LENGTHS_COLUMNS] = {
     RS_COLUMN(length_cells, rate, "rate", "learning rate", NULL, "that the model was trained at",
               NULL),
     RS_COLUMN(length_cells, length, "length", "length", NULL, "heads that a path takes", NULL),
-    LENGTH(code, "code's paths",
+    LENGTH(released, "code's paths",
            "share of right answers of single-head networks, drawn for each sample, summed and "
            "normed as the released code does, mean over seeds"),
-    LENGTH(code_error, "+- code", "its standard error over seeds; null of one seed"),
+    LENGTH(released_error, "+- code", "its standard error over seeds; null of one seed"),
     LENGTH(theorem, "theorem's paths",
            "the same of the sum of all P_path X W_path of that length, normed the same way"),
     LENGTH(theorem_error, "+- theorem", "its standard error over seeds"),
@@ -148,8 +148,8 @@ static rs_status add_length(rs_table *table, const rs_lengths *all, int rate, in
     const rs_task_floors floors = mean_floors(all, rate);
     const length_cells cells = {.rate = all->task->rates[rate],
                                 .length = k,
-                                .code = code.mean,
-                                .code_error = error_of(&code),
+                                .released = code.mean,
+                                .released_error = error_of(&code),
                                 .theorem = theorem.mean,
                                 .theorem_error = error_of(&theorem),
                                 .up_to = up_to.mean,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-rs_status rs_lab_read_task(rs_train_settings **out, const char *text, rs_error *err)
+static rs_status read_task(rs_train_settings **out, const char *text, rs_error *err)
 {
     char *copy = rs_strdup(text);
     if (!copy) return rs_fail_memory(err, "a task", strlen(text));
@@ -23,29 +23,30 @@ rs_status rs_lab_read_task(rs_train_settings **out, const char *text, rs_error *
     return status;
 }
 
-static rs_status check_end(const rs_run_outcome *outcome, rs_error *err)
+/* Runs the task on one thread; the request is complete but for its settings. */
+static rs_status run_task(rs_run_outcome *outcome, rs_run_request *request, const char *text,
+                          const rs_context *context, rs_error *err)
 {
-    if (outcome->end != RS_RUN_INTERRUPTED) return RS_OK;
-    return rs_fail(err, RS_E_INTERRUPTED, "training", NULL, "interrupted");
+    rs_context own = *context;
+    own.threads = 1;
+    own.progress = NULL;
+    RS_TRY(read_task(&request->settings, text, err));
+    rs_status status = rs_train_run(outcome, request, &own, err);
+    rs_train_settings_close(request->settings);
+    if (status == RS_OK && outcome->end == RS_RUN_INTERRUPTED)
+        status = rs_fail(err, RS_E_INTERRUPTED, "training", NULL, "interrupted");
+    return status;
 }
 
 static rs_status train(rs_result **out, rs_run_outcome *outcome, const char *text,
                        const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
 {
-    rs_context own = *context;
-    own.threads = 1;
-    own.progress = NULL;
-    rs_train_settings *settings = NULL;
     *out = rs_result_new("train");
     if (!*out) return rs_fail_memory(err, "a result", 1);
-    rs_status status = rs_lab_read_task(&settings, text, err);
-    const rs_run_request request = {.settings = settings,
-                                    .result = *out,
-                                    .prepare = prepare ? prepare->run : NULL,
-                                    .prepare_user = prepare ? prepare->user : NULL};
-    if (status == RS_OK) status = rs_train_run(outcome, &request, &own, err);
-    if (status == RS_OK) status = check_end(outcome, err);
-    rs_train_settings_close(settings);
+    rs_run_request request = {.result = *out,
+                              .prepare = prepare ? prepare->run : NULL,
+                              .prepare_user = prepare ? prepare->user : NULL};
+    rs_status status = run_task(outcome, &request, text, context, err);
     if (status == RS_OK) return RS_OK;
     rs_result_free(*out);
     *out = NULL;
@@ -71,6 +72,16 @@ rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
     *diverged = NAN;
     RS_TRY(train(out, &outcome, text, NULL, context, err));
     if (outcome.end == RS_RUN_NOT_FINITE) *diverged = (double)outcome.step;
+    return RS_OK;
+}
+
+rs_status rs_lab_train_seen(bool *diverged, const char *text, const rs_lab_finish *finish,
+                            const rs_context *context, rs_error *err)
+{
+    rs_run_outcome outcome = {0};
+    rs_run_request request = {.finish = finish->run, .finish_user = finish->user};
+    RS_TRY(run_task(&outcome, &request, text, context, err));
+    *diverged = outcome.end == RS_RUN_NOT_FINITE;
     return RS_OK;
 }
 

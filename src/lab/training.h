@@ -24,9 +24,6 @@ rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *
 rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
                           const rs_context *context, rs_error *err);
 
-/* Reads such a text as settings, which the caller closes. */
-rs_status rs_lab_read_task(rs_train_settings **out, const char *text, rs_error *err);
-
 /* What sees the network that a run ended with, and its task. */
 typedef struct rs_lab_finish {
     void *user;

@@ -92,6 +92,10 @@ size_t rs_scan_measured(const rs_heads *heads, const rs_product *kind);
 bool rs_scan_already_said(const rs_result *result, const char *tensor);
 rs_status rs_scan_findings(rs_result *result, const rs_model *model, const rs_heads *heads,
                            const rs_scan_options *options, rs_error *err);
+/* A finding of a product, in table heads. */
+rs_finding rs_scan_finding_for(const rs_product *product, rs_severity severity, const char *code);
+/* "layer 3, head 5", with the stack and the kind of attention where they tell something; into text. */
+const char *rs_scan_place(char *text, size_t size, const rs_product *product, bool with_head);
 /* scan_figures.c */
 rs_status rs_scan_figures(rs_result *result, const rs_heads *heads, rs_error *err);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static rs_finding finding_for(const rs_product *p, rs_severity severity, const char *code)
+rs_finding rs_scan_finding_for(const rs_product *p, rs_severity severity, const char *code)
 {
     rs_finding f = rs_finding_of(severity, code);
     f.layer = p->layer;
@@ -19,8 +19,7 @@ static rs_finding finding_for(const rs_product *p, rs_severity severity, const c
     return f;
 }
 
-/* "layer 3, head 5", with the stack and the kind of attention where they tell something. */
-static const char *place(char *text, size_t size, const rs_product *p, bool with_head)
+const char *rs_scan_place(char *text, size_t size, const rs_product *p, bool with_head)
 {
     char head[32] = "";
     if (with_head) snprintf(head, sizeof head, ", head %d", (int)p->head);
@@ -76,12 +75,12 @@ static rs_status low_rank(rs_result *result, const rs_model *model, const rs_hea
              "%s: the %s product has effective rank %.3g where random weights of this shape have "
              "%.3g (%s %%); %lld of %lld "
              "directions carry 95 %% of its energy",
-             place(where, sizeof where, head->product, true),
+             rs_scan_place(where, sizeof where, head->product, true),
              kind == RS_PRODUCT_QK ? "query-key" : "value-output", rank, chance,
              percent_below(share, rank / chance, least), (long long)head->measures.energy_rank,
              (long long)head->k);
-    rs_finding f =
-        finding_for(head->product, RS_WARN, kind == RS_PRODUCT_QK ? "qk_low_rank" : "ov_low_rank");
+    rs_finding f = rs_scan_finding_for(head->product, RS_WARN,
+                                       kind == RS_PRODUCT_QK ? "qk_low_rank" : "ov_low_rank");
     f.value = rank;
     f.threshold = least * chance;
     f.cases = kind == RS_PRODUCT_QK ? "query-key products" : "value-output products";
@@ -116,11 +115,12 @@ static rs_status dead_heads(rs_result *result, cell c, const rs_scan_thresholds 
         if (!small && !zero) continue;
         char message[300], where[96], than[64] = "";
         if (!zero) snprintf(than, sizeof than, ", less than %g of", thresholds->dead_head);
-        snprintf(
-            message, sizeof message, "%s: the %s product has norm %.3g%s the layer's median%s %.3g",
-            place(where, sizeof where, head->product, true), rs_product_name(head->product->kind),
-            head->measures.frobenius_norm, zero ? ";" : than, zero ? " is" : "", median);
-        rs_finding f = finding_for(head->product, RS_WARN, "dead_head");
+        snprintf(message, sizeof message,
+                 "%s: the %s product has norm %.3g%s the layer's median%s %.3g",
+                 rs_scan_place(where, sizeof where, head->product, true),
+                 rs_product_name(head->product->kind), head->measures.frobenius_norm,
+                 zero ? ";" : than, zero ? " is" : "", median);
+        rs_finding f = rs_scan_finding_for(head->product, RS_WARN, "dead_head");
         f.value = head->measures.frobenius_norm;
         f.threshold = thresholds->dead_head * median;
         f.cases = "products";
@@ -152,8 +152,8 @@ static rs_status equilibrium(rs_result *result, cell c, const rs_scan_thresholds
              "%s: every head's %s factors are balanced (least balance score %.3f), as weight decay "
              "leaves them at its equilibrium; "
              "there it acts as a nuclear-norm penalty and lowers the rank",
-             place(where, sizeof where, p, false), rs_product_name(p->kind), least);
-    rs_finding f = finding_for(p, RS_INFO, "decay_equilibrium");
+             rs_scan_place(where, sizeof where, p, false), rs_product_name(p->kind), least);
+    rs_finding f = rs_scan_finding_for(p, RS_INFO, "decay_equilibrium");
     f.head = RS_NULL_INT;
     f.value = least;
     f.threshold = thresholds->decay_equilibrium;
@@ -221,9 +221,9 @@ static rs_status self_check(rs_result *result, const rs_heads *heads, rs_error *
         char message[300], where[96];
         snprintf(message, sizeof message,
                  "%s: the %s spectrum misses the trace of its Grams by %.2g (relative)",
-                 place(where, sizeof where, head->product, true),
+                 rs_scan_place(where, sizeof where, head->product, true),
                  rs_product_name(head->product->kind), head->self_check);
-        rs_finding f = finding_for(head->product, RS_CRITICAL, "self_check_failed");
+        rs_finding f = rs_scan_finding_for(head->product, RS_CRITICAL, "self_check_failed");
         f.value = head->self_check;
         f.threshold = limit;
         f.message = message;
@@ -257,8 +257,8 @@ static rs_status rank_summary(rs_result *result, const rs_heads *heads, const rs
              "shape have, on average over %.0f head%s; the lowest, %.0f %%, at %s",
              kind->stack ? kind->stack : "", kind->stack ? " " : "", plain ? "" : kind->attention,
              plain ? "" : " ", rs_product_title(kind->kind), 100 * sum / count, count,
-             count == 1 ? "" : "s", 100 * lowest, place(where, sizeof where, at, true));
-    rs_finding f = finding_for(at, RS_INFO, "rank_summary");
+             count == 1 ? "" : "s", 100 * lowest, rs_scan_place(where, sizeof where, at, true));
+    rs_finding f = rs_scan_finding_for(at, RS_INFO, "rank_summary");
     f.value = sum / count;
     f.message = message;
     return rs_result_add_finding(result, &f, err);

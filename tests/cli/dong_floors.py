@@ -90,12 +90,12 @@ def lengths(tables, name, rates, alone):
     rows = tables[f"{name}_lengths"]
     check([(row["rate"], row["length"]) for row in rows] == [(rate, k) for rate in rates for k in range(7)], name, "has other rows")
     for row in rows:
-        check(all(0 <= row[way] <= 1 for way in ("code", "theorem", "up_to", "floor", "model")), name, row)
+        check(all(0 <= row[way] <= 1 for way in ("released", "theorem", "up_to", "floor", "model")), name, row)
         check((row["alone"] is not None) == alone, name, "token alone", row)
         if row["length"] == 6:
             check(abs(row["up_to"] - row["model"]) <= 0.002, name, "all lengths are not the model", row)
         if row["length"] == 0 and alone:
-            check(max(row["code"], row["theorem"]) <= row["alone"] + 1e-12, name, "length 0 beats a token alone", row)
+            check(max(row["released"], row["theorem"]) <= row["alone"] + 1e-12, name, "length 0 beats a token alone", row)
     runs = tables[f"{name}_runs"]
     check([row["rate"] for row in runs] == rates and {row["end"] for row in runs} <= {"trained", "diverged"}, name, "has other runs")
 

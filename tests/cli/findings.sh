@@ -9,7 +9,7 @@ word, severity = r'"([a-z0-9_]+)"', r"RS_(?:INFO|WARN|CRITICAL)"
 # Where codes are written: behind a severity (notes; the rules' helpers have it the other way), as .code, and as an argument of
 # what makes a finding, whose severity may be reckoned, and of helpers that have a severity of their own.
 places = [severity + r", ?" + word, r"\bcode = " + word, r"\bcode = [^;,]*?\? " + word + " : " + word, r"\{" + word + ", " + severity,
-          r"\bnote\((?:e, )?" + word, r"\b(?:rs_finding_of|finding_for)\([^;]*?" + word + "(?: : " + word + ")?", r"\badd(?:_finding)?\(result, " + word]
+          r"\bnote\((?:e, )?" + word, r"\b(?:rs_finding_of|rs_scan_finding_for)\([^;]*?" + word + "(?: : " + word + ")?", r"\badd(?:_finding)?\(result, " + word]
 # A code that is handed on by one of these helpers is a literal where the helper is called.
 handed_on = {"code", "rows[event->kind].code", "rs_alarm_code(event->kind)", "d.verdict.code", "rule->code", "note->code", "kept.code", "f->code"}
 codes, failures = {}, []
