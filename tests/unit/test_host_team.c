@@ -77,6 +77,17 @@ static rs_status paths(rs_result **out, const subject *of, rs_error *err)
     return rs_paths_checkpoint(out, of->model, &s, err);
 }
 
+static rs_status compare(rs_result **out, const subject *of, rs_error *err)
+{
+    const char *const others[] = {RS_TEST_DATA "/forward/gpt2"};
+    rs_compare_settings s;
+    rs_compare_settings_init(&s, sizeof s);
+    s.call.threads = 1;
+    s.others = others;
+    s.n_others = 1;
+    return rs_compare_checkpoints(out, of->model, &s, err);
+}
+
 static rs_status predict(rs_result **out, const subject *of, rs_error *err)
 {
     rs_predict_settings s;
@@ -124,6 +135,7 @@ static const struct {
     {relevance, {LLAMA, RS_PRECISION_F64}, "relevance"},
     {certify, {BERT, RS_PRECISION_F64}, "bounds"},
     {paths, {BERT, RS_PRECISION_F64}, "paths"},
+    {compare, {BERT, RS_PRECISION_F64}, "heads"},
     {predict, {"attention-only-6", RS_PRECISION_F64}, "forward"},
 };
 

@@ -169,6 +169,21 @@ static void paths_fail(host *h)
     EXPECT(h, rs_paths_checkpoint(&h->result, MODEL "/nowhere", &s, NULL) == RS_E_NOT_FOUND);
 }
 
+/* With inputs: products are gone through without asking for a thread's number. */
+static void compares(host *h)
+{
+    static const char *const others[] = {MODEL}, *const none[] = {MODEL "/nowhere"};
+    rs_compare_settings s;
+    rs_compare_settings_init(&s, sizeof s);
+    EXPECT(h, rs_compare_checkpoints(&h->result, MODEL, &s, NULL) == RS_E_USAGE);
+    s.n_others = 1;
+    s.others = none;
+    EXPECT(h, rs_compare_checkpoints(&h->result, MODEL, &s, NULL) == RS_E_NOT_FOUND);
+    s.others = others;
+    make_run(&s.run);
+    EXPECT(h, rs_compare_checkpoints(&h->result, MODEL, &s, NULL) == RS_OK);
+}
+
 static void tokenizes(host *h)
 {
     static const char text[] = "to be or not";
@@ -369,6 +384,7 @@ static const struct step {
     {"rs_certify_checkpoint", certify_fails, false, false},
     {"rs_paths_settings_init rs_paths_checkpoint", paths, true, false},
     {"rs_paths_checkpoint", paths_fail, false, false},
+    {"rs_compare_settings_init rs_compare_checkpoints", compares, true, false},
     {"rs_tokenize_settings_init rs_tokenize", tokenizes, true, true},
     {"rs_lab_settings_init rs_lab", runs_lab, true, true},
     {"rs_predict_settings_init rs_predict", predicts, true, true},
