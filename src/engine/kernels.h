@@ -96,6 +96,8 @@ RS_KERNEL_PRODUCT(double, rs_product_f64);
         void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);            \
         /* d = d act'(x), 0 at a kink; ratio: d act(x) / x, its limit at 0 */                         \
         void (*slope)(real * d, const real *x, int64_t n, rs_activation activation, bool ratio);      \
+        /* The same, and x = act(x) */                                                                \
+        void (*slope_value)(real * d, real *x, int64_t n, rs_activation activation, bool ratio);      \
         /* up = act(gate + gate_bias) * (up + up_bias) */                                             \
         void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,         \
                      int64_t n, rs_activation activation);                                            \
@@ -109,6 +111,10 @@ RS_KERNEL_PRODUCT(double, rs_product_f64);
         double (*softmax)(real * x, int64_t n, double *largest, double *sum);                         \
         /* x = a x */                                                                                 \
         void (*scale)(real * x, int64_t n, double a);                                                 \
+        /* The first of the largest of x [n], n > 0 */                                                \
+        int64_t (*first_largest)(const real *x, int64_t n);                                           \
+        /* Sum of p (d - centre) over entries whose p is not 0; *seen: that of p */                   \
+        double (*weigh)(const real *p, const real *d, int64_t n, double centre, double *seen);        \
         /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                   \
         void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,                 \
                      const real *w, int64_t ldw, int64_t n, int64_t k);                               \

@@ -86,6 +86,59 @@ static void check_slopes(const rs_kernels_f32 *table)
             }
 }
 
+/* Both at once against one after the other, over whole vectors and what is left of one. */
+static void check_slope_values(const rs_kernels_f32 *table)
+{
+    enum { N = 37 };
+    for (int a = 0; a < RS_ACT_COUNT; a++)
+        for (int64_t n = 1; n <= N; n++)
+            for (int ratio = 0; ratio < 2; ratio++) {
+                float d[N], x[N], by[N], at[N];
+                for (int64_t i = 0; i < n; i++) {
+                    d[i] = by[i] = (float)(1 + i) / 8;
+                    x[i] = at[i] = (float)(i * n % 23 - 11) * 0.61f;
+                }
+                table->slope(by, at, n, (rs_activation)a, ratio);
+                table->activate(at, NULL, n, (rs_activation)a);
+                table->slope_value(d, x, n, (rs_activation)a, ratio);
+                for (int64_t i = 0; i < n; i++) {
+                    assert_near(d[i], by[i], 4, 1, "slope beside the value", (double)i);
+                    assert_near(x[i], at[i], 4, 1, "value beside the slope", (double)i);
+                }
+            }
+}
+
+/* First of the largest, and sums by weights, of rows with ties, zeros and what is infinite behind them. */
+static void check_weighing(const rs_kernels_f32 *table)
+{
+    enum { N = 70 };
+    for (int64_t n = 1; n <= N; n++)
+        for (int k = 0; k < 8; k++) {
+            float p[N], d[N];
+            double seen, plain_seen;
+            for (int64_t i = 0; i < n; i++) {
+                p[i] = (float)(i * (k + 3) % 13 - (k == 7 ? 20 : 5)) / 16;
+                if (p[i] < 0 && k < 6) p[i] = 0;
+                d[i] = p[i] == 0 ? INFINITY : (float)((i + n) % 7) - 2.5f;
+            }
+            int64_t at = table->first_largest(p, n);
+            double sum = table->weigh(p, d, n, 0.37, &seen);
+            assert_int_equal(at, rs_kernels_f32_plain.first_largest(p, n));
+            double plain = rs_kernels_f32_plain.weigh(p, d, n, 0.37, &plain_seen);
+            assert_true(fabs(sum - plain) < 1e-12 && fabs(seen - plain_seen) < 1e-12);
+        }
+}
+
+static void test_weighing(void **state)
+{
+    const float p[] = {0.25f, 0, 0.5f, 0.5f}, d[] = {1, INFINITY, 3, -1};
+    double seen, sum = rs_kernels_f32_plain.weigh(p, d, 4, 2, &seen);
+    (void)state;
+    assert_int_equal(rs_kernels_f32_plain.first_largest(p, 4), 2);
+    assert_true(sum == -0.25 + 0.5 - 1.5 && seen == 1.25);
+    for_each(check_weighing);
+}
+
 static void test_slopes(void **state)
 {
     (void)state;
@@ -104,6 +157,7 @@ static void test_slopes(void **state)
             assert_true(fabs(ratio - value / x) < 1e-14 * (1 + fabs(ratio)));
         }
     for_each(check_slopes);
+    for_each(check_slope_values);
 }
 
 static void check_special(const rs_kernels_f32 *table)
@@ -399,8 +453,9 @@ int main(void)
         cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
         cmocka_unit_test(test_rows),        cmocka_unit_test(test_norm),
         cmocka_unit_test(test_norm_back),   cmocka_unit_test(test_slopes),
-        cmocka_unit_test(test_softmax),     cmocka_unit_test(test_products),
-        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_weighing),    cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_products),    cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
