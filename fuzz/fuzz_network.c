@@ -52,23 +52,34 @@ static json_t *smaller(const json_t *value)
     return json_incref((json_t *)value);
 }
 
+typedef struct default_size {
+    const char *key;
+    int size;
+} default_size;
+
+static void bound_by(json_t *config, const default_size *sizes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!json_object_get(config, sizes[i].key))
+            json_object_set_new(config, sizes[i].key, json_integer(sizes[i].size));
+}
+
 /* Defaults that a fuzzer's configuration would leave at sizes of real models. */
 static void bound(json_t *config)
 {
-    static const struct {
-        const char *key;
-        int size;
-    } sizes[] = {{"vocab_size", 11},         {"hidden_size", 8},
-                 {"num_hidden_layers", 2},   {"num_attention_heads", 2},
-                 {"intermediate_size", 6},   {"max_position_embeddings", 9},
-                 {"num_key_value_heads", 1}, {"head_dim", 4},
-                 {"embedding_size", 3},      {"d_inner", 6},
-                 {"hidden_dim", 6},          {"n_positions", 9},
-                 {"image_size", 8},          {"patch_size", 4},
-                 {"num_channels", 1}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (!json_object_get(config, sizes[i].key))
-            json_object_set_new(config, sizes[i].key, json_integer(sizes[i].size));
+    static const default_size own[] = {{"depth", 2},   {"d_model", 8}, {"heads", 2},
+                                       {"seq_len", 6}, {"vocab", 11},  {"mlp_width", 6}};
+    static const default_size sizes[] = {{"vocab_size", 11},         {"hidden_size", 8},
+                                         {"num_hidden_layers", 2},   {"num_attention_heads", 2},
+                                         {"intermediate_size", 6},   {"max_position_embeddings", 9},
+                                         {"num_key_value_heads", 1}, {"head_dim", 4},
+                                         {"embedding_size", 3},      {"d_inner", 6},
+                                         {"hidden_dim", 6},          {"n_positions", 9},
+                                         {"image_size", 8},          {"patch_size", 4},
+                                         {"num_channels", 1}};
+    bound_by(config, sizes, sizeof sizes / sizeof *sizes);
+    json_t *arch = json_object_get(config, "arch");
+    if (json_is_object(arch)) bound_by(arch, own, sizeof own / sizeof *own);
 }
 
 static void check_dense(const rs_dense *dense)

@@ -24,6 +24,17 @@ for folder in sorted((ROOT / "tests" / "golden" / "forward").iterdir()):
         for key in ("architectures", "transformers_version", "dtype", "_name_or_path"):
             config.pop(key, None)
         SEEDS[folder.name] = (2, config)
+# what `rankscope train` leaves: a description, of which the shapes follow
+ARCH = {"depth": 2, "d_model": 8, "heads": 2, "seq_len": 6, "vocab": 11, "mlp_width": 6}
+OWN = {
+    "own": {}, "own_mamba": {"mixer": "mamba", "state": 4, "conv": 3}, "own_mamba2": {"mixer": "mamba2", "state": 4, "groups": 1},
+    "own_gated": {"mlp": "swiglu", "norm_kind": "rmsnorm", "positions": "rope", "kv_heads": 1, "mask": "causal"},
+    "own_points": {"rows": {"width": 3, "map": "mlp", "map_width": 5}, "vocab": None, "outputs": 4, "norm": "post"},
+    "own_skips": {"skip_mixer": [0.5, 1], "branch_mlp": "1/sqrt(L)", "init": {"w1": "normal(0, 1/fan_in)"}, "block": "parallel"},
+    "own_tokens": {"embed": {"map": "linear", "norm": True}, "fusion": "concat", "outputs": 4},
+}
+for name, arch in OWN.items():
+    SEEDS[name] = (2, {"model_type": "rankscope", "arch": {**ARCH, **arch}})
 with corpus.opened("network") as seeds:
     for name, (kind, value) in SEEDS.items():
         (seeds / name).write_bytes(bytes([kind]) + json.dumps(value).encode())
