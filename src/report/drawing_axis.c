@@ -321,20 +321,44 @@ static void spread_labels(rs_mark **list, size_t n, double gap)
     }
 }
 
+static int by_x(const void *a, const void *b)
+{
+    double x = (*(rs_mark *const *)a)->x, y = (*(rs_mark *const *)b)->x;
+    return (x > y) - (x < y);
+}
+
+/* Names of curves that end inside, list [n], share a height only where others end far from them. */
+static void spread_inside(const rs_drawing *d, rs_mark **list, size_t n, double gap)
+{
+    const double near = 0.25; /* of the width */
+    qsort(list, n, sizeof *list, by_x);
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from + 1; to < n; to++)
+            if (rs_axis_place(&d->x, list[to]->x) > rs_axis_place(&d->x, list[to - 1]->x) + near)
+                break;
+        spread_labels(list + from, to - from, gap);
+    }
+}
+
+/* list: room for all curves. */
 static void name_panel(rs_drawing *d, const stretch *ends, rs_mark **list)
 {
-    size_t n = 0;
+    size_t n = 0, inside = d->n_curves; /* names at the right edge; the first of those inside */
+    double gap = 13 / d->height;
     for (size_t c = 0; c < d->n_curves; c++) {
         rs_mark *last = ends[c].last;
         if (!last) continue;
         last->label = d->curves[c].name;
         last->label_y = rs_axis_place(&d->y, last->y);
-        /* Names of curves that end inside stand alone. */
-        if (rs_axis_place(&d->x, last->x) > 0.8) list[n++] = last;
+        if (rs_axis_place(&d->x, last->x) > 0.8)
+            list[n++] = last;
+        else
+            list[--inside] = last;
         size_t length = strlen(last->label);
         if (length > d->longest_label) d->longest_label = length;
     }
-    spread_labels(list, n, 13 / d->height);
+    spread_labels(list, n, gap);
+    spread_inside(d, list + inside, d->n_curves - inside, gap);
     for (size_t c = 0; c < d->n_curves; c++)
         if (ends[c].last) ends[c].last->label_y = value_at(&d->y, ends[c].last->label_y);
 }

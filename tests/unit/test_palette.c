@@ -170,8 +170,8 @@ typedef struct cells {
     double y;
 } cells;
 
-/* As many curves as `n`, every third one published; their drawing keeps at most twelve. */
-static void check_curves(int n)
+/* A figure of lines over rows of cells; what is drawn of it. */
+static rs_result *draw_rows(rs_drawing *d, const cells *rows, size_t n)
 {
     static const rs_column columns[] = {
         RS_COLUMN(cells, series, "series", NULL, NULL, NULL, NULL),
@@ -181,37 +181,71 @@ static void check_curves(int n)
     };
     rs_error err;
     rs_table *t;
-    rs_drawing d;
     rs_result *r = rs_result_new("scan");
     assert_non_null(r);
     assert_int_equal(rs_result_add_table(r, "t", "t", "", columns, 4, &t, &err), RS_OK);
-    for (int i = 0; i < n; i++)
-        for (int x = 0; x < 3; x++) {
-            char name[16];
-            snprintf(name, sizeof name, "curve %d", i);
-            const cells row = {name, i % 3 == 2 ? "published" : "measured", x, 1.0 + i + x};
-            assert_int_equal(rs_table_append(t, &row, &err), RS_OK);
-        }
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(rs_table_append(t, &rows[i], &err), RS_OK);
     const rs_lines lines = {.table = "t",
                             .x = {"x", NULL},
                             .y = {"y", NULL},
                             .colour = {"series", NULL},
                             .origin = "origin"};
     assert_int_equal(rs_result_add_figure(r, "f", "f", "", rs_figure_lines(&lines), &err), RS_OK);
-    assert_int_equal(rs_drawing_make(&d, r, 0, &err), RS_OK);
+    assert_int_equal(rs_drawing_make(d, r, 0, &err), RS_OK);
+    return r;
+}
+
+/* Names that are less than `near` of the width apart do not lie on each other. */
+static void check_names(const rs_drawing *d, double near)
+{
+    for (size_t i = 0; i < d->n_marks; i++)
+        for (size_t k = 0; k < i; k++) {
+            const rs_mark *a = &d->marks[i], *b = &d->marks[k];
+            if (!a->label || !b->label) continue;
+            double aside = rs_axis_place(&d->x, a->x) - rs_axis_place(&d->x, b->x);
+            double up = rs_axis_place(&d->y, a->label_y) - rs_axis_place(&d->y, b->label_y);
+            assert_true(fabs(aside) > near || fabs(up) * d->height > 12.9);
+        }
+}
+
+/* As many curves as `n`, every third one published; their drawing keeps at most twelve. */
+static void check_curves(int n)
+{
+    enum { MOST = 40, POINTS = 3 };
+    char names[MOST][16];
+    cells rows[MOST * POINTS];
+    rs_drawing d;
+    for (int i = 0; i < n; i++) {
+        snprintf(names[i], sizeof names[i], "curve %d", i);
+        for (int x = 0; x < POINTS; x++)
+            rows[i * POINTS + x] =
+                (cells){names[i], i % 3 == 2 ? "published" : "measured", x, 1.0 + i + x};
+    }
+    rs_result *r = draw_rows(&d, rows, (size_t)n * POINTS);
     assert_int_equal(d.n_curves, n < RS_LOOKS ? n : RS_LOOKS);
     assert_int_equal(d.n_curves + d.curves_left_out, n);
     for (size_t i = 0; i < d.n_curves; i++)
         for (size_t k = 0; k < i; k++)
             assert_int_not_equal(d.curves[i].look, d.curves[k].look);
-    /* Names of curves that end together do not lie on each other. */
-    for (size_t i = 0; i < d.n_marks; i++)
-        for (size_t k = 0; k < i; k++)
-            if (d.marks[i].label && d.marks[k].label)
-                assert_true(fabs(rs_axis_place(&d.y, d.marks[i].label_y) -
-                                 rs_axis_place(&d.y, d.marks[k].label_y)) *
-                                d.height >
-                            12.9);
+    check_names(&d, 2);
+    rs_drawing_free(&d);
+    rs_result_free(r);
+}
+
+/* A long curve, and points of their own near each other: alarms of runs that are alike. */
+static void names_inside_are_apart(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+    cells rows[] = {{"long", "measured", 0, 1},    {"long", "measured", 100, 9},
+                    {names[0], "measured", 10, 5}, {names[1], "measured", 12, 5.01},
+                    {names[2], "measured", 14, 5}, {names[3], "measured", 60, 1},
+                    {names[4], "measured", 61, 1}, {names[5], "measured", 62, 9},
+                    {names[6], "measured", 63, 9}};
+    rs_drawing d;
+    (void)state;
+    rs_result *r = draw_rows(&d, rows, sizeof rows / sizeof *rows);
+    check_names(&d, 0.25);
     rs_drawing_free(&d);
     rs_result_free(r);
 }
@@ -229,6 +263,7 @@ int main(void)
         cmocka_unit_test(the_formula_is_the_published_one),
         cmocka_unit_test(any_two_looks_differ),
         cmocka_unit_test(curves_of_a_figure_have_looks_of_their_own),
+        cmocka_unit_test(names_inside_are_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
