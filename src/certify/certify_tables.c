@@ -120,7 +120,8 @@ static const rs_column bound_columns[] = {
           "factor: ‖W_up‖₂‖W_down‖₂ L of the activation (C5), without its skip and strength"),
     COLUMN(of.mlp.stretch, "mlp_stretch", "measured",
            "the largest factor met between two tokens of the sample; those closer than 1e-6 of the "
-           "longest row are left out"),
+           "longest row are left out; null where rounding could be a thousandth of it, as beside "
+           "biases far longer than the tokens"),
     COLUMN(of.predicted.error, "prediction_error", "predicted", "‖R_pred − R‖_F/‖R‖_F"),
     COLUMN(of.predicted.reason, "prediction_failed", "predicted", "why there is no prediction"),
     COLUMN(of.rate.measured, "rate_measured", "measured",

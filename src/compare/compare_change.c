@@ -48,15 +48,40 @@ static double spacing(rs_dtype dtype)
     }
 }
 
+/* The distance of a type's numbers next to zero. */
+static double least_step(rs_dtype dtype)
+{
+    switch (dtype) {
+    case RS_F64:
+        return DBL_TRUE_MIN;
+    case RS_F16:
+        return 0x1p-24;
+    case RS_BF16:
+        return 0x1p-133;
+    case RS_F8_E4M3:
+        return 0x1p-9;
+    case RS_F8_E4M3FNUZ:
+        return 0x1p-10;
+    case RS_F8_E5M2:
+        return 0x1p-16;
+    case RS_F8_E5M2FNUZ:
+        return 0x1p-17;
+    default:
+        return FLT_TRUE_MIN;
+    }
+}
+
 /* E‖E_A Bᵀ‖_F² for independent errors of the entries of A, uniform within half a step: their variance is
- * step²/12, or (spacing · a_ij)²/12, whose sum over a unit j is by ‖a_j‖². */
+ * step²/12, or at most ((spacing · a_ij)² + least²)/12, whose sum over a unit j is by ‖a_j‖². */
 static double moved_by(const rs_factor *factor, int64_t rows, const double *norms,
                        const double *other, int64_t r)
 {
     double step = rs_factor_step_squared(factor), relative = spacing(factor->tensor->dtype),
-           sum = 0;
+           least = least_step(factor->tensor->dtype), sum = 0;
     for (int64_t j = 0; j < r; j++)
-        sum += (step > 0 ? step * (double)rows : relative * relative * norms[j]) * other[j];
+        sum += (step > 0 ? step * (double)rows
+                         : relative * relative * norms[j] + least * least * (double)rows) *
+               other[j];
     return sum / 12;
 }
 
@@ -75,6 +100,7 @@ static double rounding_squared(const rs_head *h)
  * widths, w = r1 + r2. */
 typedef struct places {
     int64_t m, n, r1, r2, w, most; /* most: the larger of r1 and r2 */
+    int shift1, shift2;            /* A of a product is read times 2^-shift, B times 2^shift */
     double *stack_a, *stack_b;     /* [w, m], [w, n]: a unit is a row */
     double *factor;                /* [most, max(m, n)] */
     double *gram_a, *gram_b;       /* [w, w] */
@@ -124,9 +150,22 @@ static size_t place_all(places *p, double *memory)
     return total;
 }
 
+/* The power of two that makes both factors about as long: W_Q c and W_K / c are as one where their
+ * differences are taken. */
+static int shift_of(const rs_head *h)
+{
+    double a = 0, b = 0;
+    for (int64_t j = 0; j < h->inner; j++)
+        a += h->norms_a[j], b += h->norms_b[j];
+    double quarter = (log2(a) - log2(b)) / 4;
+    return fabs(quarter) < 250 ? (int)floor(quarter + 0.5) : 0;
+}
+
 static places shape_of(const rs_head *a, const rs_head *b)
 {
-    return (places){.m = a->rows,
+    return (places){.shift1 = shift_of(a),
+                    .shift2 = shift_of(b),
+                    .m = a->rows,
                     .n = a->cols,
                     .r1 = a->inner,
                     .r2 = b->inner,
@@ -182,22 +221,32 @@ typedef struct filled {
     bool a, b; /* A₁ − A₂, B₁ − B₂ are not zero */
 } filled;
 
+/* out: the factor's vectors, times 2^exponent. */
+static rs_status read_shifted(double *out, const rs_factor *factor, int64_t length, rs_fold fold,
+                              int exponent, rs_error *err)
+{
+    RS_TRY(rs_factor_read_vectors(out, factor, fold, err));
+    for (int64_t i = 0; i < factor->inner * length && exponent; i++)
+        out[i] = ldexp(out[i], exponent);
+    return RS_OK;
+}
+
 static rs_status fill_stacks(filled *f, places *p, const rs_product *one, const rs_product *two,
                              rs_fold fold, rs_error *err)
 {
     int64_t in_a = p->r1 * p->m, in_b = p->r1 * p->n; /* numbers of the first blocks */
     *f = (filled){p->r1 == p->r2, true, true};
-    RS_TRY(rs_factor_read_vectors(p->stack_a + in_a, &two->a, fold, err));
-    RS_TRY(rs_factor_read_vectors(p->stack_b, &one->b, fold, err));
+    RS_TRY(read_shifted(p->stack_a + in_a, &two->a, p->m, fold, -p->shift2, err));
+    RS_TRY(read_shifted(p->stack_b, &one->b, p->n, fold, p->shift1, err));
     if (f->differences) {
-        RS_TRY(rs_factor_read_vectors(p->factor, &one->a, fold, err));
+        RS_TRY(read_shifted(p->factor, &one->a, p->m, fold, -p->shift1, err));
         f->a = subtract(p->stack_a, p->factor, p->stack_a + in_a, in_a);
-        RS_TRY(rs_factor_read_vectors(p->factor, &two->b, fold, err));
+        RS_TRY(read_shifted(p->factor, &two->b, p->n, fold, p->shift2, err));
         f->b = subtract(p->stack_b + in_b, p->stack_b, p->factor, in_b);
         return RS_OK;
     }
-    RS_TRY(rs_factor_read_vectors(p->stack_a, &one->a, fold, err));
-    RS_TRY(rs_factor_read_vectors(p->stack_b + in_b, &two->b, fold, err));
+    RS_TRY(read_shifted(p->stack_a, &one->a, p->m, fold, -p->shift1, err));
+    RS_TRY(read_shifted(p->stack_b + in_b, &two->b, p->n, fold, p->shift2, err));
     cblas_dscal((blasint)(p->r2 * p->m), -1, p->stack_a + in_a, 1);
     return RS_OK;
 }
@@ -237,18 +286,20 @@ static void other_grams(double *other, double *cross, const double *gram, int64_
 }
 
 /* The squared norms of the units, which scan took from the factor itself, tell whether the differences
- * cancelled. */
-static bool keeps_digits(const double *gram, const double *norms, int64_t r)
+ * cancelled. The Gram is of the factor times 2^exponent. */
+static bool keeps_digits(const double *gram, const double *norms, int64_t r, int exponent)
 {
-    for (int64_t i = 0; i < r; i++)
-        if (!(fabs(gram[i * r + i] - norms[i]) <= 1e-13 * norms[i])) return false;
+    for (int64_t i = 0; i < r; i++) {
+        double norm = ldexp(norms[i], 2 * exponent);
+        if (!(fabs(gram[i * r + i] - norm) <= 1e-13 * norm)) return false;
+    }
     return true;
 }
 
 static rs_status direct_gram(double *gram, places *p, const rs_factor *factor, int64_t length,
-                             rs_fold fold, rs_error *err)
+                             rs_fold fold, int exponent, rs_error *err)
 {
-    RS_TRY(rs_factor_read_vectors(p->factor, factor, fold, err));
+    RS_TRY(read_shifted(p->factor, factor, length, fold, exponent, err));
     gram_of(gram, p->factor, length, factor->inner);
     return RS_OK;
 }
@@ -271,10 +322,10 @@ static rs_status split_grams(places *p, const filled *f, const rs_head *a, const
     block(p->y1, p->gram_b, w, 0, 0, r1, r1);
     other_grams(p->x1, p->cross_a, p->gram_a, w, 0, r1, false, r1);
     other_grams(p->y2, p->cross_b, p->gram_b, w, r1, 0, true, r1);
-    if (!keeps_digits(p->x1, a->norms_a, r1))
-        RS_TRY(direct_gram(p->x1, p, &a->product->a, p->m, fold, err));
-    if (!keeps_digits(p->y2, b->norms_b, r1))
-        RS_TRY(direct_gram(p->y2, p, &b->product->b, p->n, fold, err));
+    if (!keeps_digits(p->x1, a->norms_a, r1, -p->shift1))
+        RS_TRY(direct_gram(p->x1, p, &a->product->a, p->m, fold, -p->shift1, err));
+    if (!keeps_digits(p->y2, b->norms_b, r1, p->shift2))
+        RS_TRY(direct_gram(p->y2, p, &b->product->b, p->n, fold, p->shift2, err));
     return RS_OK;
 }
 
@@ -350,7 +401,7 @@ static rs_status change_spectrum(int64_t *k, places *p, const filled *f, rs_erro
 /* A triangle of the factor whose Gram that is, in its place; *rows of it. Where the Gram cannot carry it
  * (or is wider than the factor is long), by a QR decomposition. */
 static rs_status triangle(double *gram, int64_t *rows, places *p, const rs_factor *factor,
-                          int64_t features, rs_fold fold, rs_error *err)
+                          int64_t features, rs_fold fold, int exponent, rs_error *err)
 {
     int64_t r = factor->inner;
     *rows = r;
@@ -361,17 +412,17 @@ static rs_status triangle(double *gram, int64_t *rows, places *p, const rs_facto
             return RS_OK;
         }
     }
-    RS_TRY(rs_factor_read_vectors(p->factor, factor, fold, err));
+    RS_TRY(read_shifted(p->factor, factor, features, fold, exponent, err));
     *rows = r < features ? r : features;
     return rs_factor_triangle(gram, p->factor, features, r, p->work, err);
 }
 
-static rs_status leading_of(const rs_leading *out, places *p, const rs_head *head, double *x,
-                            double *y, rs_fold fold, int64_t k, rs_error *err)
+static rs_status leading_of(const rs_leading *out, places *p, const rs_head *head, int shift,
+                            double *x, double *y, rs_fold fold, int64_t k, rs_error *err)
 {
     int64_t ka, kb;
-    RS_TRY(triangle(x, &ka, p, &head->product->a, head->rows, fold, err));
-    RS_TRY(triangle(y, &kb, p, &head->product->b, head->cols, fold, err));
+    RS_TRY(triangle(x, &ka, p, &head->product->a, head->rows, fold, -shift, err));
+    RS_TRY(triangle(y, &kb, p, &head->product->b, head->cols, fold, shift, err));
     return rs_leading_vectors(out, x, ka, y, kb, head->inner, k, p->work, err);
 }
 
@@ -395,8 +446,8 @@ static rs_status overlaps(rs_change *out, places *p, const rs_head *a, const rs_
                           rs_fold fold, rs_error *err)
 {
     int64_t k = out->subspace;
-    RS_TRY(leading_of(&p->leading1, p, a, p->x1, p->y1, fold, k, err));
-    RS_TRY(leading_of(&p->leading2, p, b, p->x2, p->y2, fold, k, err));
+    RS_TRY(leading_of(&p->leading1, p, a, p->shift1, p->x1, p->y1, fold, k, err));
+    RS_TRY(leading_of(&p->leading2, p, b, p->shift2, p->x2, p->y2, fold, k, err));
     out->left = overlap_beside_chance(
         rs_overlap_of(p->leading1.left, p->cross_a, p->leading2.left, p->r1, p->r2, k, p->work), k,
         p->m);

@@ -128,11 +128,11 @@ static bool say_same(rs_buffer *text, rs_verdict *v, const rs_comparison *c, con
     size_t rest = c->pairs.n - t->measured;
     if (same && rest > 0)
         rs_buffer_printf(text,
-                         "Nothing changed in the %zu product%s that both have, bit for bit; %zu "
+                         "No product changed: the %zu that both have %s bit for bit the same; %zu "
                          "more cannot be compared.",
-                         t->measured, t->measured == 1 ? "" : "s", rest);
+                         t->measured, t->measured == 1 ? "is" : "are", rest);
     else if (same)
-        rs_buffer_printf(text, "Nothing changed: %s%zu product%s bit for bit the same.",
+        rs_buffer_printf(text, "No product changed: %s%zu product%s bit for bit the same.",
                          t->measured == 1 ? "the " : "all ", t->measured,
                          t->measured == 1 ? " is" : "s are");
     else
@@ -143,9 +143,10 @@ static bool say_same(rs_buffer *text, rs_verdict *v, const rs_comparison *c, con
                          rs_product_name(t->at->kind));
     v->code = same ? "same" : "rounding";
     v->value = t->most;
-    if (!same)
-        v->next = "factors may still have turned: W_Q R and W_K R give one product for every "
-                  "rotation R";
+    v->next = same ? "MLPs, embeddings, norms and biases are not compared; with --text FILE the "
+                     "tokens are"
+                   : "factors may still have turned: W_Q R and W_K R give one product for every "
+                     "rotation R";
     return true;
 }
 

@@ -70,6 +70,7 @@ typedef struct rs_path_set {
     size_t *first;    /* [longest+2] paths of length k are first[k] .. first[k+1]-1 */
     bool *exhaustive; /* [longest+1] the paths of this length are all that there are */
     int64_t *copies;  /* [n] how often each path is among those of its length: at least 1 */
+    bool *again;      /* [n] it was drawn before */
 } rs_path_set;
 
 /* Draws `each` paths of every length uniformly (with replacement), or all where there are no more.

@@ -137,9 +137,9 @@ enum {
 
 /* The Frobenius cosines of pairs of different sampled paths of a length; NaN: there is no pair. */
 typedef struct rs_path_cosine {
-    double mean, error; /* error: the mean's standard error, by the jackknife over paths */
-    double null;        /* what chance makes of the mean, as a root mean square: of as many pairs of
-                    independent Gaussian n×d matrices it is 0 ± 1/sqrt(n d pairs) */
+    double mean, error; /* error: the mean's standard error over draws of paths */
+    double null; /* what chance makes of the mean, as a root mean square: of independent Gaussian
+                           n×d matrices, drawn as often as these paths were */
 } rs_path_cosine;
 
 /* What one sample gave. */

@@ -191,8 +191,13 @@ static rs_status count_copies(rs_path_set *set, const rs_path_plan *plan, int32_
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && by_choice(&drawn[i], &drawn[end]) == 0;)
             end++;
+        size_t earliest = drawn[i].at;
         for (size_t j = i; j < end; j++)
+            earliest = drawn[j].at < earliest ? drawn[j].at : earliest;
+        for (size_t j = i; j < end; j++) {
             set->copies[from + drawn[j].at] = (int64_t)(end - i);
+            set->again[from + drawn[j].at] = drawn[j].at != earliest;
+        }
     }
     rs_free(drawn);
     return RS_OK;
@@ -217,7 +222,9 @@ static rs_status draw_set(rs_path_set *set, const rs_path_plan *plan, int64_t ea
     set->first = rs_calloc((size_t)plan->longest + 2, sizeof *set->first);
     set->exhaustive = rs_calloc((size_t)plan->longest + 1, sizeof *set->exhaustive);
     set->copies = rs_calloc(set->n, sizeof *set->copies);
-    if (!set->choice || !set->length || !set->first || !set->exhaustive || !set->copies)
+    set->again = rs_calloc(set->n, sizeof *set->again);
+    if (!set->choice || !set->length || !set->first || !set->exhaustive || !set->copies ||
+        !set->again)
         return rs_fail_memory(err, "sampled paths", cells * sizeof *set->choice);
     size_t at = 0;
     for (int32_t k = 0; k <= plan->longest; k++) {
@@ -277,5 +284,6 @@ void rs_path_set_close(rs_path_set *set)
     rs_free(set->first);
     rs_free(set->exhaustive);
     rs_free(set->copies);
+    rs_free(set->again);
     rs_free(set);
 }

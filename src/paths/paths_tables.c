@@ -244,10 +244,10 @@ static const rs_column path_columns[] = {
               "<Y, Z> / (|Y|_F |Z|_F), mean over the pairs of different paths; null without a pair",
               "measured"),
     RS_COLUMN(path_cells, cosine.error, "cosine_se", "cosine (standard error)", NULL,
-              "by the jackknife over paths; 0 where every path was taken", "measured"),
+              "over draws of paths; 0 where every path was taken", "measured"),
     RS_COLUMN(path_cells, cosine.null, "cosine_null", "cosine (null)", NULL,
-              "1/sqrt(n d pairs): of as many pairs of independent Gaussian matrices the mean "
-              "cosine is 0 +- this",
+              "1/sqrt(n d pairs), and more where paths were drawn twice: of independent Gaussian "
+              "matrices drawn like that the mean cosine is 0 +- this",
               "predicted"),
 };
 const rs_table_kind rs_paths_paths_kind = {"paths", "paths", {RS_PART(path_columns)}};

@@ -158,6 +158,17 @@ assert first["theorem_a_layer_failed"] == first["weights_only_gain_failed"] != N
 assert second["theorem_a_layer_failed"] is None and second["demanded_by_theorem_a_layer"] > 1
 assert second["theorem_d_failed"] and second["demanded_by_theorem_d"] is None
 END
+# A bias of 1e13 rounds away what tells two tokens apart in front of the activation: no stretch is said to be met there.
+cp -r "$RS_SOURCE_DIR/tests/golden/forward/gpt2" drowned && chmod -R u+w drowned
+for name in plain biased; do
+    expect 0 "$RANKSCOPE" certify drowned --random 1 --seq-len 6 --quiet --json "$name.json"
+    breaks_weight drowned transformer.h.0.mlp.c_fc.bias 1e13
+done
+python3 - <<'END' || note_failure "the stretch beside a large bias"
+import json
+plain, biased = (json.load(open(f"{name}.json"))["tables"]["bounds"][0] for name in ("plain", "biased"))
+assert 0 < plain["mlp_stretch"] <= plain["mlp_lipschitz"] == biased["mlp_lipschitz"] and biased["mlp_stretch"] is None, (plain, biased)
+END
 python3 swallowed.py "$RANKSCOPE" || note_failure "a printed λ loses what it was to keep, for the exact branch"
 
 finish

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "paths/paths_parts.h"
 #include "paths_support.h"
 #include "property.h"
 
@@ -148,11 +149,83 @@ static void cosines_are_those_of_all_pairs(void **state)
     property_holds(1e-12);
 }
 
+enum { BUNDLE = 12, NUMBERS = 24 };
+
+/* Contributions of as many paths as `m`, drawn from `kinds` of them: independent, or of one direction with
+ * a share of their own. */
+static rs_path_cosine one_bundle(int m, int kinds, double common, rs_random *random)
+{
+    double paths[BUNDLE][NUMBERS], states[BUNDLE * NUMBERS];
+    int64_t copies[BUNDLE];
+    bool again[BUNDLE], exhaustive[] = {false};
+    int which[BUNDLE];
+    size_t first[] = {0, (size_t)m};
+    for (int k = 0; k < kinds; k++) {
+        double share = common * (1 + 0.3 * rs_random_normal(random));
+        rs_random_normals(random, paths[k], NUMBERS);
+        for (int c = 0; c < NUMBERS; c++)
+            paths[k][c] += c % 2 ? share : -share;
+    }
+    for (int i = 0; i < m; i++) {
+        which[i] = kinds == m ? i : (int)(rs_random_uniform(random) * kinds);
+        memcpy(states + i * NUMBERS, paths[which[i]], sizeof *paths);
+    }
+    for (int i = 0; i < m; i++) {
+        copies[i] = 0, again[i] = false;
+        for (int j = 0; j < m; j++) {
+            copies[i] += which[i] == which[j];
+            again[i] |= j < i && which[i] == which[j];
+        }
+    }
+    rs_path_set set = {
+        .n = (size_t)m, .first = first, .exhaustive = exhaustive, .copies = copies, .again = again};
+    const rs_network network = {.d_model = NUMBERS};
+    rs_path_plan plan = {.longest = 0};
+    const rs_context context = {.threads = 1};
+    const rs_paths_run run = {.set = &set, .network = &network, .plan = &plan, .context = &context};
+    rs_path_cosine cosine;
+    rs_path_sample sample = {.cosines = &cosine};
+    rs_error err;
+    assert_int_equal(rs_path_measure_cosines(&sample, &run, states, 1, &err), RS_OK);
+    return cosine;
+}
+
+/* The root mean square of the error beside the spread of the mean, and of the null beside the root mean
+ * square of the mean, over many draws. What differs from one drawn set of paths to the next is no part of an
+ * error, so that where they are drawn from others, nine or six here, only the null is held. */
+static void errors_are_spreads(void **state)
+{
+    static const struct {
+        int m, kinds;
+        double common;
+    } cases[] = {{5, 5, 0}, {8, 8, 0}, {12, 12, 0}, {8, 8, 1}, {12, 12, 2}, {8, 9, 0}, {5, 6, 0}};
+    enum { DRAWS = 2000 };
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        rs_random random = rs_random_new(71, k);
+        double sum = 0, squares = 0, errors = 0, nulls = 0;
+        int n = 0;
+        for (int draw = 0; draw < DRAWS; draw++) {
+            rs_path_cosine c = one_bundle(cases[k].m, cases[k].kinds, cases[k].common, &random);
+            if (isnan(c.mean) || isnan(c.error)) continue;
+            sum += c.mean, squares += c.mean * c.mean, n++;
+            errors += c.error * c.error, nulls += c.null * c.null;
+        }
+        double spread = sqrt(squares / n - sum / n * (sum / n));
+        double ratio = sqrt(errors / n) / spread, chance = sqrt(nulls / squares);
+        if ((cases[k].kinds == cases[k].m && !(ratio > 0.93 && ratio < 1.3)) ||
+            (cases[k].common == 0 && !(chance > 0.93 && chance < 1.07)))
+            fail_msg("%d of %d paths, share %g: error over spread %.3f, null over mean %.3f",
+                     cases[k].m, cases[k].kinds, cases[k].common, ratio, chance);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lesions_are_passes_of_edited_networks),
         cmocka_unit_test(cosines_are_those_of_all_pairs),
+        cmocka_unit_test(errors_are_spreads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
