@@ -144,9 +144,11 @@ const char *rs_step_note(const rs_proved_head *head, rs_step_line line, rs_step_
         return "the repaired right side is beyond 10^(3·10^14)";
     if (row->holds < 0)
         return norm == RS_STEP_ENTRY
-                   ? "not decided of every entry: sides agree to some 25 digits, or are beyond "
-                     "10^(±3·10^14)"
-                   : "the sides agree to some 25 digits: which is larger is not decided";
+                   ? "not decided of every entry: sides agree to more digits than are enclosed "
+                     "(some "
+                     "25, fewer where much cancels), or are beyond 10^(±3·10^14)"
+                   : "the sides agree to more digits than are enclosed (some 25, fewer where much "
+                     "cancels): which is larger is not decided";
     return NULL;
 }
 
