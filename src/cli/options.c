@@ -445,6 +445,10 @@ const cli_option cli_options[] = {
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "
          "random token ids."},
+    {"data", "PATH[,PATH]", CLI_TEXT, AT(lab.data), CLI_LAB, NULL, NULL,
+     .help = "Data of your own for experiments that train on some: a text, or images (an .npy array "
+             "whose name ends in x.npy, its labels beside it in y.npy), or one of each. Claims "
+             "about data that are not there are skipped."},
     {"preset", "NAME", CLI_TEXT, AT(predict.preset), CLI_PREDICT, NULL, NULL,
      .help = "An architecture by name instead of PATH; 'list' shows the names."},
     {"remedies", "best|all|NAME[,NAME]", CLI_TEXT, AT(predict.remedies), CLI_PREDICT, "best", NULL,

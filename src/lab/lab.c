@@ -51,6 +51,8 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_rope_planes,
     &rs_lab_heavy_ball_root,
     &rs_lab_product_penalty,
+    &rs_lab_kobayashi_fig3,
+    &rs_lab_kobayashi_table1_small,
     &rs_lab_gap_width_collapse,
     &rs_lab_gap_fixed_dk,
     &rs_lab_gap_bert_init,
@@ -372,23 +374,49 @@ static rs_status unknown(const char *id, rs_error *err)
     return rs_fail(err, RS_E_NOT_FOUND, id, hint, "there is no experiment of that name");
 }
 
-rs_status rs_lab_check(const char *id, int32_t models, rs_error *err)
+static rs_status check_models(const rs_lab_experiment *experiment, int32_t models, rs_error *err)
+{
+    int32_t most = experiment->takes_models;
+    if (models <= most) return RS_OK;
+    static const char hint[] = "lambda-figure-1, -2 and -3 and kobayashi-fig4 run one model, "
+                               "dong-depth-pretrained up to three; leave --model out for the "
+                               "others";
+    return most > 0 ? rs_fail(err, RS_E_USAGE, "--model", hint,
+                              "the experiment %s runs %d model%s, not %d", experiment->id,
+                              (int)most, most == 1 ? "" : "s", (int)models)
+                    : rs_fail(err, RS_E_USAGE, "--model", hint,
+                              "the experiment %s has networks of its own", experiment->id);
+}
+
+const char *rs_lab_takes_data(const rs_lab_experiment *experiment)
+{
+    static const struct {
+        const rs_lab_experiment *experiment;
+        const char *takes;
+    } of[] = {{&rs_lab_kobayashi_table1_small, "text"}, {&rs_lab_kobayashi_fig3, "text, images"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i].experiment == experiment) return of[i].takes;
+    return NULL;
+}
+
+const rs_lab_experiment *rs_lab_find(const char *id)
+{
+    for (size_t i = 0; i < rs_lab_n_experiments; i++)
+        if (strcmp(id, rs_lab_experiments[i]->id) == 0) return rs_lab_experiments[i];
+    return NULL;
+}
+
+rs_status rs_lab_check(const char *id, int32_t models, bool data, rs_error *err)
 {
     if (strcmp(id, "all") == 0) return RS_OK;
-    for (size_t i = 0; i < rs_lab_n_experiments; i++) {
-        if (strcmp(id, rs_lab_experiments[i]->id) != 0) continue;
-        int32_t most = rs_lab_experiments[i]->takes_models;
-        if (models <= most) return RS_OK;
-        static const char hint[] = "lambda-figure-1, -2 and -3 and kobayashi-fig4 run one model, "
-                                   "dong-depth-pretrained up to three; leave --model out for the "
-                                   "others";
-        return most > 0 ? rs_fail(err, RS_E_USAGE, "--model", hint,
-                                  "the experiment %s runs %d model%s, not %d", id, (int)most,
-                                  most == 1 ? "" : "s", (int)models)
-                        : rs_fail(err, RS_E_USAGE, "--model", hint,
-                                  "the experiment %s has networks of its own", id);
-    }
-    return unknown(id, err);
+    const rs_lab_experiment *experiment = rs_lab_find(id);
+    if (!experiment) return unknown(id, err);
+    if (data && !rs_lab_takes_data(experiment))
+        return rs_fail(err, RS_E_USAGE, "--data",
+                       "kobayashi-table1-small and kobayashi-fig3 train on a text, kobayashi-fig3 "
+                       "and lambda-table1-small on images; leave --data out for the others",
+                       "the experiment %s has data of its own", id);
+    return check_models(experiment, models, err);
 }
 
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
@@ -396,7 +424,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
 {
     bool all = strcmp(id, "all") == 0;
     rs_lab_report report = {.result = result};
-    RS_TRY(rs_lab_check(id, options->n_models, err));
+    RS_TRY(rs_lab_check(id, options->n_models, options->data != NULL, err));
     RS_TRY(rs_lab_open_claims(&report, err));
     if (all) rs_result_show_curve(result, NULL); /* one experiment's curves would stand for all */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {

@@ -164,6 +164,8 @@ PUBLISHED = {
     "kobayashi_fig1": {},
     "kobayashi_fig1_balance": {},
     "kobayashi_fig2": {},
+    "kobayashi_fig3": {},
+    "kobayashi_table1_small": {},
     "kobayashi_fig4": {},
     "kobayashi_fig5": {},
     "kobayashi_theorems": {},
