@@ -289,7 +289,7 @@ static rs_status report_all(rs_lab_report *report, const table1 *t, bool quick, 
     RS_TRY(add_cells(report, t, err));
     RS_TRY(rs_lab_grid_table(report, &t->grid, rs_lab_table1_runs_kind.name, 1, err));
     RS_TRY(claim_all(report, t, err));
-    return rs_lab_say_runs(report, &t->grid, quick, SEEDS, err);
+    return rs_lab_say_runs(report, 1, &t->grid, 0, quick, SEEDS, err);
 }
 
 static rs_status run_kobayashi_table1_small(rs_lab_report *report, const rs_lab_options *options,
