@@ -107,7 +107,9 @@ static rs_status open_model(model *m, int which, const rs_lab_report *report,
                              : write_images(&m->task, data, err));
     m->grid = (rs_lab_grid){.experiment = report->experiment,
                             .kept = options->kept,
-                            .data = data ? data->print : 0,
+                            .data = !data               ? 0
+                                    : which == LANGUAGE ? data->text_print
+                                                        : data->images_print,
                             .task = m->task,
                             .model = of[which].fields,
                             .recipes = options->quick ? quick_recipes : recipes,

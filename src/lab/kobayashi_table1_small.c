@@ -301,7 +301,7 @@ static rs_status run_kobayashi_table1_small(rs_lab_report *report, const rs_lab_
     RS_TRY(rs_lab_language(&task, options->data, err));
     t.grid = (rs_lab_grid){.experiment = report->experiment,
                            .kept = options->kept,
-                           .data = options->data ? options->data->print : 0,
+                           .data = options->data ? options->data->text_print : 0,
                            .task = task,
                            .model = "'depth': 2, 'd_model': 48, 'heads': 2, 'mlp_width': 96",
                            .recipes = quick ? quick_cells : cells,

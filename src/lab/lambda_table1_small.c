@@ -127,7 +127,7 @@ static rs_status open_cell(cell *c, const table1 *t, int task, int mixer,
     set_ways(c, t->quick);
     c->grid = (rs_lab_grid){.experiment = report->experiment,
                             .kept = options->kept,
-                            .data = images ? data->print : 0,
+                            .data = images ? data->images_print : 0,
                             .task = c->task,
                             .model = c->model,
                             .recipes = c->ways,
