@@ -27,7 +27,7 @@ int rs_lab_grid_rates(const rs_lab_grid *grid, int recipe)
 
 static int logs_of(const rs_lab_grid *grid)
 {
-    return grid->steps / grid->every + 1;
+    return (grid->steps + grid->every - 1) / grid->every + 1; /* the last step has one, too */
 }
 
 static rs_status place(rs_lab_grid *grid, rs_error *err)
