@@ -84,9 +84,9 @@ static void the_end_is_seen(void **state)
     grid.steps = STEPS + 2;
     assert_int_equal(rs_lab_grid_train(&grid, &context, &err), RS_OK);
     const rs_grid_run *run = rs_lab_grid_run(&grid, 1, 0, 0);
-    assert_int_equal(run->logs, STEPS / EVERY + 2);
+    assert_true(run->logs == STEPS / EVERY + 2);
     assert_true(run->step[run->logs - 1] == STEPS + 2);
-    assert_false(isnan(run->eval_accuracy));
+    assert_true(!isnan(run->eval_accuracy));
     rs_lab_grid_close(&grid);
 }
 
