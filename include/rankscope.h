@@ -689,6 +689,9 @@ typedef struct rs_lab_settings {
                              * in place of random weights, on random token ids; several with a comma
                              * between two for those that take several; NULL: none */
     const char *text;  /* file whose windows the model is run on instead; NULL: none */
+    const char *data;  /* what the experiments that take data train on: a text, or an .npy array of
+                        * images whose name ends in x.npy, its labels beside it in y.npy; both with
+                        * a comma between them; NULL: none */
 } rs_lab_settings;
 void rs_lab_settings_init(rs_lab_settings *settings, size_t size);
 

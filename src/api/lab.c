@@ -78,7 +78,8 @@ static rs_status run_models(rs_result *result, named_models *all, const rs_lab_s
                             const rs_lab_options *options, const rs_context *context, rs_error *err)
 {
     RS_TRY(cut_names(all, s->model, err));
-    RS_TRY(rs_lab_check(s->experiment, all->n, err)); /* before a model is opened */
+    /* before a model is opened */
+    RS_TRY(rs_lab_check(s->experiment, all->n, s->data != NULL, err));
     /* The first one is opened last, so that meta "model" is its. */
     while (all->open < all->n) {
         int32_t m = all->n - 1 - all->open++;
@@ -102,6 +103,7 @@ static rs_status check_list(const rs_lab_settings *s, rs_error *err)
     if (s->experiment) return RS_OK;
     if (s->model) return rs_fail(err, RS_E_USAGE, "model", "leave it out", "a list runs no model");
     if (s->db) return rs_fail(err, RS_E_USAGE, "db", "leave it out", "a list trains nothing");
+    if (s->data) return rs_fail(err, RS_E_USAGE, "data", "leave it out", "a list trains nothing");
     return RS_OK;
 }
 
@@ -110,14 +112,21 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     const rs_lab_settings *s = &task->settings->lab;
     rs_lab_options options = {.quick = s->quick, .seeds = s->seeds};
     named_models all = {0};
+    rs_lab_data data = {0};
     rs_result_show(result, s->experiment ? "claims" : "experiments");
     RS_TRY(check_list(s, err));
     if (!s->experiment) return rs_lab_list(result, err);
-    RS_TRY(rs_lab_check(s->experiment, 0, err)); /* before a file is made */
-    if (s->db) RS_TRY(rs_kept_runs_open(&options.kept, s->db, err));
-    rs_status status = s->model ? run_models(result, &all, s, &options, task->context, err)
-                                : rs_lab_run(result, s->experiment, &options, task->context, err);
+    /* before a file is made */
+    RS_TRY(rs_lab_check(s->experiment, 0, s->data != NULL, err));
+    if (s->data) options.data = &data;
+    rs_status status =
+        s->data ? rs_lab_data_open(&data, s->data, rs_result_files(result), err) : RS_OK;
+    if (status == RS_OK && s->db) status = rs_kept_runs_open(&options.kept, s->db, err);
+    if (status == RS_OK)
+        status = s->model ? run_models(result, &all, s, &options, task->context, err)
+                          : rs_lab_run(result, s->experiment, &options, task->context, err);
     rs_kept_runs_close(options.kept);
+    rs_lab_data_close(&data);
     close_models(&all);
     return status;
 }

@@ -440,11 +440,17 @@ const cli_option cli_options[] = {
          "The checkpoint (directory, .safetensors or .gguf file) that lambda-figure-1, -2 and -3 "
          "run in place of random weights, on 32 windows of 128 random token ids (4 with "
          "--quick), to judge what was published of trained models; whose heads kobayashi-fig4 "
-         "measures; for dong-depth-pretrained up to three: a BERT, an ALBERT, an XLNet."},
+         "measures, and whose paths dong-ensembles looks at; for dong-depth-pretrained up to "
+         "three: a BERT, an ALBERT, an XLNet."},
     {"text", "FILE", CLI_TEXT, AT(lab.text), CLI_LAB, NULL, NULL,
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "
          "random token ids."},
+    {"data", "PATH[,PATH]", CLI_TEXT, AT(lab.data), CLI_LAB, NULL, NULL,
+     .help =
+         "Data of your own for experiments that train on some: a text, or images (an .npy array "
+         "whose name ends in x.npy, its labels beside it in y.npy), or one of each. Claims "
+         "about data that are not there are skipped."},
     {"preset", "NAME", CLI_TEXT, AT(predict.preset), CLI_PREDICT, NULL, NULL,
      .help = "An architecture by name instead of PATH; 'list' shows the names."},
     {"remedies", "best|all|NAME[,NAME]", CLI_TEXT, AT(predict.remedies), CLI_PREDICT, "best", NULL,
@@ -520,9 +526,10 @@ const cli_option cli_options[] = {
      .help = "Of experiments that train over several seeds, run the first N alone; one seed shows "
              "no order."},
     {"db", "FILE", CLI_TEXT, AT(lab.db), CLI_LAB, NULL, NULL,
-     .help = "Keep every finished run of noci-fig1-training, noci-fig5-adam and noci-table1-small "
-             "in this SQLite file, and take those that it has instead of training again: what was "
-             "killed goes on where it was."},
+     .help = "Keep every finished run of experiments that are grids of them (noci-fig1-training, "
+             "noci-fig5-adam, noci-table1-small, kobayashi-fig3, kobayashi-table1-small, "
+             "lambda-table1-small) in this SQLite file, and take those that it has instead of "
+             "training again: what was killed goes on where it was."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,
      .help = "Number of threads."},
     {"memory", "SIZE", CLI_BYTES, CALL(memory), CLI_SCAN | CLI_FED | CLI_TRAIN | CLI_PREDICT,

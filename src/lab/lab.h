@@ -11,6 +11,7 @@
 #define RS_LAB_LAB_H
 
 #include "base/context.h"
+#include "lab/data.h"
 #include "observe/inputs.h"
 #include "report/result.h"
 
@@ -31,6 +32,7 @@ typedef struct rs_lab_options {
         *model; /* [n_models] the first for an experiment that takes one; NULL: random
                                 * weights */
     int32_t n_models;
+    const rs_lab_data *data; /* what an experiment that takes data trains on; NULL: none */
 } rs_lab_options;
 
 /* What an experiment writes to. */
@@ -62,9 +64,13 @@ typedef struct rs_lab_experiment {
 extern const rs_lab_experiment *const rs_lab_experiments[];
 extern const size_t rs_lab_n_experiments;
 
+/* What of options->data an experiment trains on: "text", "images", "text, images"; NULL: nothing. */
+const char *rs_lab_takes_data(const rs_lab_experiment *experiment);
+/* NULL: there is none of that name. */
+const rs_lab_experiment *rs_lab_find(const char *id);
 /* Fails where no experiment has the name `id`, or "all" (RS_E_NOT_FOUND names the nearest), and where
- * one does not take as many models as it is offered (RS_E_USAGE). */
-rs_status rs_lab_check(const char *id, int32_t models, rs_error *err);
+ * one does not take as many models, or the data, that it is offered (RS_E_USAGE). */
+rs_status rs_lab_check(const char *id, int32_t models, bool data, rs_error *err);
 /* Runs the experiment `id`, or "all". Errors: those of rs_lab_check. */
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
                      const rs_context *context, rs_error *err);
@@ -115,6 +121,7 @@ extern const rs_lab_experiment rs_lab_dong_depth_init;
 extern const rs_lab_experiment rs_lab_dong_depth_pretrained;
 extern const rs_lab_experiment rs_lab_dong_paths;
 extern const rs_lab_experiment rs_lab_dong_ensemble;
+extern const rs_lab_experiment rs_lab_dong_ensembles;
 extern const rs_lab_experiment rs_lab_dong_sorting;
 extern const rs_lab_experiment rs_lab_dong_convex_hull;
 extern const rs_lab_experiment rs_lab_dong_memorization;
@@ -146,9 +153,12 @@ extern const rs_lab_experiment rs_lab_lambda_theorem_4_1;
 extern const rs_lab_experiment rs_lab_lambda_figure_1;
 extern const rs_lab_experiment rs_lab_lambda_figure_2;
 extern const rs_lab_experiment rs_lab_lambda_figure_3;
+extern const rs_lab_experiment rs_lab_lambda_table1_small;
 extern const rs_lab_experiment rs_lab_kobayashi_fig1;
 extern const rs_lab_experiment rs_lab_kobayashi_fig2;
 extern const rs_lab_experiment rs_lab_kobayashi_fig4;
+extern const rs_lab_experiment rs_lab_kobayashi_fig3;
+extern const rs_lab_experiment rs_lab_kobayashi_table1_small;
 extern const rs_lab_experiment rs_lab_kobayashi_fig5;
 extern const rs_lab_experiment rs_lab_kobayashi_theorems;
 extern const rs_lab_experiment rs_lab_certificate_global_minimum;
@@ -184,6 +194,10 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_noci_runs_kind, rs_lab_noci_recipes_kind, rs_lab_dong_sorting_lengths_kind,
     rs_lab_dong_sorting_runs_kind, rs_lab_dong_hull_lengths_kind, rs_lab_dong_hull_runs_kind,
     rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
-    rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind;
+    rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind,
+    rs_lab_table1_cells_kind, rs_lab_table1_runs_kind, rs_lab_fig3_layers_kind,
+    rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind, rs_lab_lambda_ways_kind,
+    rs_lab_lambda_runs_kind, rs_lab_lambda_starts_kind, rs_lab_ensembles_lengths_kind,
+    rs_lab_ensembles_lesions_kind;
 
 #endif

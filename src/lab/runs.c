@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- places ---- */
@@ -26,7 +27,7 @@ int rs_lab_grid_rates(const rs_lab_grid *grid, int recipe)
 
 static int logs_of(const rs_lab_grid *grid)
 {
-    return grid->steps / grid->every + 1;
+    return (grid->steps + grid->every - 1) / grid->every + 1; /* the last step has one, too */
 }
 
 static rs_status place(rs_lab_grid *grid, rs_error *err)
@@ -62,16 +63,22 @@ void rs_lab_grid_close(rs_lab_grid *grid)
 
 /* ---- one run ---- */
 
-static void write_task(char *text, size_t size, const rs_lab_grid *grid, int recipe, int rate,
-                       uint64_t seed)
+/* The caller frees it; NULL: memory is out. */
+static char *write_task(const rs_lab_grid *grid, int recipe, int rate, uint64_t seed)
 {
+    enum { OTHERS = 400 };
     const rs_lab_recipe *r = &grid->recipes[recipe];
+    size_t size = OTHERS + strlen(grid->task) + strlen(grid->model) + strlen(r->model) +
+                  strlen(r->optimizer) + strlen(r->task);
+    char *text = rs_malloc(size, 1);
+    if (!text) return NULL;
     snprintf(text, size,
              "{%s, 'model': {%s%s}, 'steps': %d, 'seed': %llu, 'log_every': %d, 'eval_every': %d,"
              " 'rank_every': %d, 'optimizer': {'lr': %.17g%s}%s}",
              grid->task, grid->model, r->model, grid->steps, (unsigned long long)seed, grid->every,
              grid->steps, grid->n_seen > 0 ? grid->every : grid->steps, r->rates[rate],
              r->optimizer, r->task);
+    return text;
 }
 
 static void see_log(rs_grid_run *run, const rs_result *result, int most)
@@ -122,36 +129,85 @@ static void take_list(rs_grid_run *run, const double *list, const rs_lab_grid *g
     memcpy(run->step, list + OWN, (list_size(grid) - OWN) * sizeof *list);
 }
 
+/* A run that is kept is taken, any other is trained, and kept. list: [list_size] room. */
+static rs_status take_or_train(rs_grid_run *run, double *list, const rs_lab_grid *grid,
+                               const char *task, const rs_context *context, rs_error *err)
+{
+    char name[80];
+    if (grid->data)
+        snprintf(name, sizeof name, "%.40s, data %016llx", grid->experiment,
+                 (unsigned long long)grid->data);
+    else
+        snprintf(name, sizeof name, "%.60s", grid->experiment ? grid->experiment : "");
+    if (grid->kept && rs_kept_runs_find(grid->kept, name, task, list, list_size(grid))) {
+        take_list(run, list, grid);
+        return RS_OK;
+    }
+    RS_TRY(train(run, grid, task, context, err));
+    put_list(list, run, grid);
+    return grid->kept ? rs_kept_runs_add(grid->kept, name, task, list, list_size(grid), err)
+                      : RS_OK;
+}
+
 static rs_status make(const rs_lab_grid *grid, int recipe, int rate, int seed,
                       const rs_context *context, rs_error *err)
 {
-    char task[2000];
     rs_grid_run *run = rs_lab_grid_run(grid, recipe, rate, seed);
     double *list = rs_malloc(list_size(grid), sizeof *list);
-    if (!list) return rs_fail_memory(err, "a run", list_size(grid) * sizeof *list);
-    write_task(task, sizeof task, grid, recipe, rate, context->seed + (uint64_t)seed);
-    rs_status status = RS_OK;
-    if (grid->kept &&
-        rs_kept_runs_find(grid->kept, grid->experiment, task, list, list_size(grid))) {
-        take_list(run, list, grid);
-    } else {
-        status = train(run, grid, task, context, err);
-        put_list(list, run, grid);
-        if (status == RS_OK && grid->kept)
-            status =
-                rs_kept_runs_add(grid->kept, grid->experiment, task, list, list_size(grid), err);
-    }
+    char *task = write_task(grid, recipe, rate, context->seed + (uint64_t)seed);
+    rs_status status = list && task ? take_or_train(run, list, grid, task, context, err)
+                                    : rs_fail_memory(err, "a run", list_size(grid) * sizeof *list);
     run->made = status == RS_OK;
     rs_free(list);
+    rs_free(task);
     return status;
+}
+
+static int count_runs(const rs_lab_grid *grid)
+{
+    int total = 0;
+    for (int r = 0; r < grid->n_recipes; r++)
+        total += rs_lab_grid_rates(grid, r) * grid->seeds;
+    return total;
+}
+
+rs_status rs_lab_say_runs(rs_lab_report *report, int n, const rs_lab_grid *grids, size_t apart,
+                          bool quick, int own, rs_error *err)
+{
+    const rs_lab_experiment *of = rs_lab_find(report->experiment);
+    char message[240], range[40];
+    double seconds = of ? strtod(quick ? of->takes_quick : of->takes, NULL) : 0;
+    int runs = 0, least = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        const void *at = (const char *)grids + (size_t)i * apart;
+        const rs_lab_grid *grid = at;
+        if (grid->n_recipes == 0) continue;
+        runs += count_runs(grid);
+        least = least == 0 || grid->steps < least ? grid->steps : least;
+        most = grid->steps > most ? grid->steps : most;
+    }
+    if (!quick) seconds *= (double)grids->seeds / own;
+    if (least < most)
+        snprintf(range, sizeof range, "%d to %d", least, most);
+    else
+        snprintf(range, sizeof range, "%d", most);
+    snprintf(message, sizeof message,
+             "%s: %d runs of %s steps, about %.0f s foreseen on two cores that do nothing else",
+             report->experiment, runs, range, seconds);
+    rs_finding finding = rs_finding_of(RS_INFO, "training_runs");
+    finding.message = message;
+    finding.hint = "--db FILE keeps finished runs, --seeds N trains fewer";
+    return rs_result_add_finding(report->result, &finding, err);
 }
 
 rs_status rs_lab_grid_train(rs_lab_grid *grid, const rs_context *context, rs_error *err)
 {
     RS_TRY(place(grid, err));
-    int each = RS_LAB_RATES * grid->seeds, all = grid->n_recipes * each, total = 0, done = 0;
-    for (int r = 0; r < grid->n_recipes; r++)
-        total += rs_lab_grid_rates(grid, r) * grid->seeds;
+    int each = RS_LAB_RATES * grid->seeds, all = grid->n_recipes * each, done = 0;
+    int total = count_runs(grid);
+    char phase[40];
+    snprintf(phase, sizeof phase, "runs of %d steps", grid->steps);
+    rs_progress(context, phase, 0, (uint64_t)total, "runs");
     rs_status status = RS_OK;
     rs_error first = {0};
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
@@ -163,7 +219,7 @@ rs_status rs_lab_grid_train(rs_lab_grid *grid, const rs_context *context, rs_err
         if (made == RS_OK) made = make(grid, recipe, rate, seed, context, &own);
         if (made != RS_OK) rs_keep_first(&status, &first, made, &own);
 #pragma omp critical(rs_lab_grid_progress)
-        rs_progress(context, "training", (uint64_t)++done, (uint64_t)total, "runs");
+        rs_progress(context, phase, (uint64_t)++done, (uint64_t)total, "runs");
     }
     if (status != RS_OK && err) *err = first;
     return status;

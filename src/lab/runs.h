@@ -35,6 +35,7 @@ typedef struct rs_lab_grid {
     int n_seen;
     void (*see)(rs_grid_run *run, const rs_result *result);
     const char *experiment;    /* the runs' name in `kept` */
+    uint64_t data;             /* and what the user's data are (data.h); 0: none are read */
     struct rs_kept_runs *kept; /* runs that it has are not trained, others are added; or NULL */
     rs_grid_run *of;           /* [n_recipes, RS_LAB_RATES, seeds] */
     double *numbers;           /* that runs point to */
@@ -44,6 +45,11 @@ typedef struct rs_lab_grid {
  * closed. Errors: those of a task, RS_E_INTERRUPTED. */
 rs_status rs_lab_grid_train(rs_lab_grid *grid, const rs_context *context, rs_error *err);
 void rs_lab_grid_close(rs_lab_grid *grid);
+/* Says how many runs, of how many steps, n grids are, `apart` bytes from one to the next (those without
+ * recipes have none), and how long they take by the experiment's `takes` of `own` seeds, or by
+ * `takes_quick`. */
+rs_status rs_lab_say_runs(rs_lab_report *report, int n, const rs_lab_grid *grids, size_t apart,
+                          bool quick, int own, rs_error *err);
 rs_grid_run *rs_lab_grid_run(const rs_lab_grid *grid, int recipe, int rate, int seed);
 int rs_lab_grid_rates(const rs_lab_grid *grid, int recipe);
 /* Runs of a recipe that diverged. */

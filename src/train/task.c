@@ -16,7 +16,7 @@ static const char *const hull_fields[] = {"length", "side", "shift", SETS};
 static const char *const circle_fields[] = {"radius", "angles", "lag", "shuffle", "batches", NULL};
 static const char *const recall_fields[] = {"keys", "values", "pairs", "queries", SETS};
 static const char *const mqar_fields[] = {"length", "symbols", "pairs", "power", "filler", SETS};
-static const char *const markov_fields[] = {"length", "symbols", "deviation", SETS};
+static const char *const markov_fields[] = {"length", "symbols", "deviation", "block", "copies", SETS};
 static const char *const entry_fields[] = {"length", "width", "deviation", "map", SETS};
 
 const rs_task_kind rs_task_kinds[] = {
@@ -74,7 +74,7 @@ const rs_task_kind rs_task_kinds[] = {
     {"markov",
      "the next letter of a source in which it hangs on the one before",
      markov_fields,
-     {.length = 32, .symbols = 32, .deviation = 1.5, .eval = 64},
+     {.length = 32, .symbols = 32, .deviation = 1.5, .block = 8, .eval = 64},
      .shape = rs_markov_shape,
      .sample = rs_markov_sample},
     {"entrywise",

@@ -56,6 +56,8 @@ typedef struct rs_task_data {
     int64_t lag;         /* circle: the pair so many samples before is added to each; 0: none is */
     int64_t width;       /* entry-wise: numbers of a token */
     double deviation;    /* entry-wise: of an entry; markov: of the weights' logarithms */
+    int64_t block;       /* markov: letters of a block */
+    double copies;       /* markov: share of blocks that repeat an earlier one of their sample */
     rs_entry_map map;    /* entry-wise */
     int64_t train, eval; /* samples of the two sets; train 0: every step draws new ones */
     bool shuffle;        /* the training set is put in a new order each epoch */

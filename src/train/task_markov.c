@@ -1,6 +1,6 @@
 /*
- * task_markov.c: a source of letters whose next one hangs on the one before: a language model's data of
- * which everything is known (docs/train.md, Tasks).
+ * task_markov.c: a source of letters whose next one hangs on the one before, or is copied with a whole
+ * block from far back: a language model's data of which everything is known (docs/train.md, Tasks).
  */
 #include "train/task_parts.h"
 
@@ -13,8 +13,9 @@ rs_status rs_markov_shape(rs_task_shape *out, const rs_task_data *data, const ch
                           rs_error *err)
 {
     const int64_t most = 4096;
-    if (data->length < 1 || data->symbols < 1 || data->symbols > most)
-        return rs_task_refuse(where, err, "\"length\" is at least 1, \"symbols\" from 1 to %lld",
+    if (data->length < 1 || data->symbols < 1 || data->symbols > most || data->block < 1)
+        return rs_task_refuse(where, err,
+                              "\"length\" and \"block\" are at least 1, \"symbols\" from 1 to %lld",
                               (long long)most);
     *out = (rs_task_shape){.n_tok = data->length, .vocab = data->symbols, .d_out = data->symbols};
     return RS_OK;
@@ -79,15 +80,6 @@ double rs_markov_unigram(const rs_train_task *task)
     return entropy_of(task->table, task->data.symbols);
 }
 
-double rs_markov_rate(const rs_train_task *task)
-{
-    int64_t n = task->data.symbols;
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += task->table[i] * entropy_of(task->table + n + i * n, n);
-    return sum;
-}
-
 static int32_t draw_from(const double *p, int64_t n, rs_random *random)
 {
     double left = rs_random_uniform(random);
@@ -96,15 +88,108 @@ static int32_t draw_from(const double *p, int64_t n, rs_random *random)
     return (int32_t)(n - 1);
 }
 
+/* The earlier block that the one which begins at t repeats; -1: none, the chain goes on. Sources
+ * without copies draw nothing here. */
+static int64_t draw_copied(const rs_train_task *task, int64_t t, rs_random *random)
+{
+    if (t == 0 || !(task->data.copies > 0)) return -1;
+    bool copies = rs_random_uniform(random) < task->data.copies;
+    return copies ? rs_draw_below(random, t / task->data.block) : -1;
+}
+
+/* The letters of a sample and the one behind its end, in task->scratch. */
+static const int32_t *draw_text(const rs_train_task *task, rs_random *random)
+{
+    int64_t n = task->data.symbols, block = task->data.block, copied = -1;
+    const double *law = task->table, *rows = law + n;
+    int32_t *text = task->scratch;
+    for (int64_t t = 0; t <= task->data.length; t++) {
+        if (t % block == 0) copied = draw_copied(task, t, random);
+        const double *p = t == 0 ? law : rows + text[t - 1] * n;
+        text[t] = copied < 0 ? draw_from(p, n, random) : text[copied * block + t % block];
+    }
+    return text;
+}
+
 void rs_markov_sample(rs_task_sample *out, const rs_train_task *task, rs_random *random,
                       int64_t index)
 {
-    int64_t n = task->data.symbols;
-    int32_t letter = draw_from(task->table, n, random);
+    const int32_t *text = draw_text(task, random);
+    size_t bytes = (size_t)task->data.length * sizeof *text;
     (void)index;
-    for (int64_t t = 0; t < task->data.length; t++) {
-        out->tokens[t] = letter;
-        letter = draw_from(task->table + n + letter * n, n, random);
-        out->classes[t] = letter;
+    memcpy(out->tokens, text, bytes);
+    memcpy(out->classes, text + 1, bytes);
+}
+
+/* ---- what is left to guess ---- */
+
+/* What may have made the block that a reader is in, and how likely it is given its letters so far:
+ * the chain going on, or a copy of each earlier block. */
+typedef struct belief {
+    double chain, *copy; /* [blocks] */
+    int64_t blocks;
+} belief;
+
+static void begin_block(belief *b, const rs_train_task *task, int64_t t)
+{
+    double copies = t > 0 ? task->data.copies : 0;
+    b->blocks = t / task->data.block;
+    b->chain = 1 - copies;
+    for (int64_t j = 0; j < b->blocks; j++)
+        b->copy[j] = copies / (double)b->blocks;
+}
+
+/* How likely the letter at t was given those before it; the belief takes it in (Bayes' rule). */
+static double take_letter(belief *b, const rs_train_task *task, const int32_t *text, int64_t t)
+{
+    int64_t n = task->data.symbols, block = task->data.block;
+    const double *p = t == 0 ? task->table : task->table + n + text[t - 1] * n;
+    double all = b->chain * p[text[t]];
+    for (int64_t j = 0; j < b->blocks; j++)
+        if (text[j * block + t % block] == text[t]) all += b->copy[j];
+    b->chain *= p[text[t]] / all;
+    for (int64_t j = 0; j < b->blocks; j++)
+        b->copy[j] = text[j * block + t % block] == text[t] ? b->copy[j] / all : 0;
+    return all;
+}
+
+/* Mean of -ln P(letter | those before it in its sample) over the targets of the evaluation set, or of
+ * its first samples where it has none. */
+static double read_samples(belief *b, const rs_train_task *task)
+{
+    enum { UNASKED = 1024 };
+    int64_t samples = task->data.eval > 0 ? task->data.eval : UNASKED;
+    double sum = 0;
+    for (int64_t i = 0; i < samples; i++) {
+        rs_random random = rs_task_draws(task, RS_DRAWS_EVAL, 0, i);
+        const int32_t *text = draw_text(task, &random);
+        for (int64_t t = 0; t <= task->data.length; t++) {
+            if (t % task->data.block == 0) begin_block(b, task, t);
+            double p = take_letter(b, task, text, t);
+            if (t > 0) sum -= log(p);
+        }
     }
+    return sum / (double)(samples * task->data.length);
+}
+
+/* Without copies. */
+static double chain_rate(const rs_train_task *task)
+{
+    int64_t n = task->data.symbols;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += task->table[i] * entropy_of(task->table + n + i * n, n);
+    return sum;
+}
+
+rs_status rs_markov_rate(double *out, const rs_train_task *task, rs_error *err)
+{
+    *out = chain_rate(task);
+    if (!(task->data.copies > 0)) return RS_OK;
+    size_t blocks = (size_t)(task->data.length / task->data.block + 1);
+    belief b = {.copy = rs_malloc(blocks, sizeof *b.copy)};
+    if (!b.copy) return rs_fail_memory(err, "a task", blocks * sizeof *b.copy);
+    *out = read_samples(&b, task);
+    rs_free(b.copy);
+    return RS_OK;
 }

@@ -79,11 +79,11 @@ void rs_recall_sample(rs_task_sample *, const rs_train_task *, rs_random *, int6
 void rs_mqar_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 void rs_entry_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64_t);
 
-/* task_markov.c: fills the task's table; entropy of a letter by itself, and behind the one before, in
+/* task_markov.c: fills the task's table; entropy of a letter by itself, and given those before it, in
  * nats. */
 rs_status rs_markov_tables(rs_train_task *task, rs_error *err);
 double rs_markov_unigram(const rs_train_task *task);
-double rs_markov_rate(const rs_train_task *task);
+rs_status rs_markov_rate(double *out, const rs_train_task *task, rs_error *err);
 
 /* task_file.c: batches that another program wrote. */
 rs_status rs_task_file_open(struct rs_task_file **out, const char *path, const rs_task_shape *shape,

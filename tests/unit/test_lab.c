@@ -204,22 +204,24 @@ static void a_skipped_claim_says_why(void **state)
     rs_result_free(result);
 }
 
-/* A model is refused by an experiment that has no use for it, and by none that has. */
+/* A model, or data, is refused by an experiment that has no use for it, and by none that has. */
 static void models_are_offered_where_they_are_taken(void **state)
 {
     (void)state;
     rs_error err;
     size_t takers = 0;
-    assert_int_equal(rs_lab_check("all", 9, &err), RS_OK);
-    assert_int_equal(rs_lab_check("lambda-figure-9", 1, &err), RS_E_NOT_FOUND);
+    assert_int_equal(rs_lab_check("all", 9, true, &err), RS_OK);
+    assert_int_equal(rs_lab_check("lambda-figure-9", 1, true, &err), RS_E_NOT_FOUND);
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *e = rs_lab_experiments[i];
-        assert_int_equal(rs_lab_check(e->id, 0, &err), RS_OK);
-        assert_int_equal(rs_lab_check(e->id, e->takes_models, &err), RS_OK);
-        assert_int_equal(rs_lab_check(e->id, e->takes_models + 1, &err), RS_E_USAGE);
+        assert_int_equal(rs_lab_check(e->id, 0, false, &err), RS_OK);
+        assert_int_equal(rs_lab_check(e->id, 0, true, &err),
+                         rs_lab_takes_data(e) ? RS_OK : RS_E_USAGE);
+        assert_int_equal(rs_lab_check(e->id, e->takes_models, false, &err), RS_OK);
+        assert_int_equal(rs_lab_check(e->id, e->takes_models + 1, false, &err), RS_E_USAGE);
         takers += e->takes_models > 0;
     }
-    assert_int_equal(takers, 5);
+    assert_int_equal(takers, 6);
 }
 
 static rs_status list_and_claim(rs_error *err)

@@ -74,6 +74,22 @@ static void runs_are_those_of_train(void **state)
     rs_lab_grid_close(&grid);
 }
 
+/* Also where the steps are no multiple of what lies between two logs. */
+static void the_end_is_seen(void **state)
+{
+    (void)state;
+    const rs_context context = {.threads = 1, .seed = 7};
+    rs_lab_grid grid = described;
+    rs_error err;
+    grid.steps = STEPS + 2;
+    assert_int_equal(rs_lab_grid_train(&grid, &context, &err), RS_OK);
+    const rs_grid_run *run = rs_lab_grid_run(&grid, 1, 0, 0);
+    assert_true(run->logs == STEPS / EVERY + 2);
+    assert_true(run->step[run->logs - 1] == STEPS + 2);
+    assert_true(!isnan(run->eval_accuracy));
+    rs_lab_grid_close(&grid);
+}
+
 static void divergence_is_counted(void **state)
 {
     (void)state;
@@ -247,10 +263,10 @@ static void seeds_and_their_spread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_those_of_train),     cmocka_unit_test(divergence_is_counted),
-        cmocka_unit_test(says_when_it_is_enough),      cmocka_unit_test(the_table_has_every_run),
-        cmocka_unit_test(a_grid_goes_on_where_it_was), cmocka_unit_test(foreign_files_are_refused),
-        cmocka_unit_test(seeds_and_their_spread),
+        cmocka_unit_test(runs_are_those_of_train),   cmocka_unit_test(the_end_is_seen),
+        cmocka_unit_test(divergence_is_counted),     cmocka_unit_test(says_when_it_is_enough),
+        cmocka_unit_test(the_table_has_every_run),   cmocka_unit_test(a_grid_goes_on_where_it_was),
+        cmocka_unit_test(foreign_files_are_refused), cmocka_unit_test(seeds_and_their_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

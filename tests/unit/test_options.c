@@ -206,6 +206,7 @@ enum {
     X(no_special, CLI_TOKENIZE, "no-special", "", SHOWS, s->tokenize.no_special = true)            \
     X(model, CLI_LAB, "model", MODEL, SHOWS, s->lab.model = MODEL)                                 \
     X(model_text, CLI_LAB, "text", TEXT, SHOWS, s->lab.text = TEXT)                                \
+    X(own_data, CLI_LAB, "data", TEXT, SHOWS, s->lab.data = TEXT)                                  \
     X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)                                     \
     X(seeds, CLI_LAB, "seeds", "2", UNSEEN, s->lab.seeds = 2)                                      \
     X(lab_db, CLI_LAB, "db", "runs.db", UNSEEN, s->lab.db = "runs.db")                             \

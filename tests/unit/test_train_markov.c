@@ -138,6 +138,95 @@ static void test_frequencies(void **state)
     rs_task_close(task);
 }
 
+/* ---- copies ---- */
+
+/* P(letters t .. length given those before), summed over what each block may be: the chain going on, or
+ * any earlier block; by trying them all. */
+static long double read_on(long double p[MOST][MOST], const rs_task_data *data, const int32_t *text,
+                           int64_t t)
+{
+    if (t > data->length) return 1;
+    int64_t end = t + data->block <= data->length + 1 ? t + data->block : data->length + 1;
+    int64_t earlier = t / data->block;
+    long double sum = 0, chain = t > 0 ? 1 - (long double)data->copies : 1;
+    for (int64_t at = t; at < end; at++)
+        chain *= at > 0 ? p[text[at - 1]][text[at]] : 1;
+    sum += chain;
+    for (int64_t j = 0; j < earlier; j++) {
+        bool same = true;
+        for (int64_t at = t; at < end; at++)
+            same = same && text[at] == text[j * data->block + at - t];
+        if (same) sum += (long double)data->copies / earlier;
+    }
+    return sum * read_on(p, data, text, end);
+}
+
+/* The mark is -ln P of the evaluation set's own letters; also where it ends inside a block. */
+static void test_copies(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 300 };
+    static const struct {
+        int64_t length, block;
+        double copies;
+    } cases[] = {{24, 4, 0.5}, {23, 4, 0.9}, {9, 1, 0.3}, {8, 16, 0.5}, {24, 4, 1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        rs_task_data data = task_defaults("markov");
+        data.symbols = 4, data.length = cases[c].length, data.eval = SAMPLES;
+        data.block = cases[c].block, data.copies = cases[c].copies;
+        rs_train_task *task = open_task("markov", &data, 2);
+        static long double p[MOST][MOST];
+        rows_of(p, task);
+        rs_task_batch batch = new_batch(task, SAMPLES);
+        fill_batch(&batch, task, RS_TASK_EVAL, 0);
+        long double sum = 0;
+        for (int64_t s = 0; s < SAMPLES; s++) {
+            int32_t text[64];
+            memcpy(text, batch.tokens + s * data.length, (size_t)data.length * sizeof *text);
+            text[data.length] = batch.classes[(s + 1) * data.length - 1];
+            sum -= logl(read_on(p, &data, text, 0));
+        }
+        double expected = (double)(sum / (SAMPLES * data.length));
+        assert_true(fabs(mark_of(task, "entropy of the source") / expected - 1) < 1e-12);
+        rs_task_batch_free(&batch);
+        rs_task_close(task);
+    }
+}
+
+/* How often a block is an earlier one: by the draw, and by chance next to never where it is long. */
+static void test_copied_share(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 2000, BLOCK = 16, BLOCKS = 4 };
+    rs_task_data data = task_defaults("markov");
+    data.length = BLOCK * BLOCKS, data.block = BLOCK, data.copies = 0.4, data.deviation = 0.5;
+    rs_train_task *task = open_task("markov", &data, 4);
+    rs_task_batch batch = new_batch(task, SAMPLES);
+    fill_batch(&batch, task, RS_TASK_TRAIN, 3);
+    double copies[BLOCKS][BLOCKS] = {{0}};
+    for (int64_t s = 0; s < SAMPLES; s++) {
+        const int32_t *text = batch.tokens + s * data.length;
+        for (int b = 1; b < BLOCKS; b++)
+            for (int j = 0; j < b; j++) {
+                bool same = memcmp(text + b * BLOCK, text + j * BLOCK, BLOCK * sizeof *text) == 0;
+                copies[b][j] += same;
+                if (same) break; /* block j may itself have been copied to another */
+            }
+    }
+    double q = 0.4;
+    for (int b = 1; b < BLOCKS; b++) {
+        double all = 0;
+        for (int j = 0; j < b; j++)
+            all += copies[b][j];
+        assert_true(fabs(all / SAMPLES - q) < 5 * sqrt(q * (1 - q) / SAMPLES));
+    }
+    /* of the second block's two sources the first counts its copies, too: 1/2 + 1/2 * 0.4 */
+    double share = copies[2][0] / (copies[2][0] + copies[2][1]);
+    assert_true(fabs(share - 0.7) < 5 * sqrt(0.21 / (q * SAMPLES)));
+    rs_task_batch_free(&batch);
+    rs_task_close(task);
+}
+
 /* A batch hangs on seed, set and step alone. */
 static void test_same_again(void **state)
 {
@@ -193,7 +282,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entropies), cmocka_unit_test(test_frequencies),
+        cmocka_unit_test(test_entropies),  cmocka_unit_test(test_frequencies),
+        cmocka_unit_test(test_copies),     cmocka_unit_test(test_copied_share),
         cmocka_unit_test(test_same_again), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
