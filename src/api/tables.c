@@ -7,6 +7,7 @@
 #include "predict/predict.h"
 #include "probe/probe.h"
 #include "scan/scan.h"
+#include "scan/series.h"
 #include "train/instruments.h"
 #include "train/train.h"
 
@@ -29,6 +30,12 @@ static const struct {
               {&rs_scan_tensors_kind, "tensors"},
               {&rs_scan_spectra_kind, "spectra"},
               {&rs_scan_balance_kind, "balance"},
+              {&rs_series_trends_kind, NULL},
+              {&rs_series_kind, NULL},
+              {&rs_series_checkpoints_kind, NULL},
+              {&rs_series_changed_kind, NULL},
+              {&rs_series_apart_kind, NULL},
+              {&rs_series_curves_kind, NULL},
               {&rs_probe_summary_kind, NULL},
               {&rs_probe_components_kind, NULL},
               {&rs_probe_tokens_kind, NULL},

@@ -13,7 +13,10 @@ static void init_scan(cli_args *args)
 
 static rs_status ask_scan(rs_result **out, const cli_args *args, rs_error *err)
 {
-    return rs_scan_checkpoint(out, args->input, &args->scan, err);
+    rs_scan_settings settings = args->scan;
+    settings.others = args->others;
+    settings.n_others = args->n_others;
+    return rs_scan_checkpoint(out, args->input, &settings, err);
 }
 
 /* Its files appear with the result's (cli_run). */
@@ -146,7 +149,7 @@ static rs_status ask_explain(rs_result **out, const cli_args *args, rs_error *er
 /* ---- the table ---- */
 
 const cli_command cli_commands[] = {
-    {"scan", CLI_SCAN, "PATH", "rank health of the weights: every head's QK and OV spectrum",
+    {"scan", CLI_SCAN, "PATH...", "rank health of the weights: every head's QK and OV spectrum",
      "Reads a checkpoint and gives, for every layer and head, the singular values of the query-key "
      "product W_Q W_K^T and of the "
      "value-output product W_V W_O (state-space layers: C B^T and in-out), the rank measures that "
@@ -158,17 +161,24 @@ const cli_command cli_commands[] = {
      ".safetensors file beside its "
      "config.json, or a .gguf file (any part of a split one). Nothing is loaded whole: files are "
      "mapped and decoded tile by tile.\n"
+     "Several PATHs, or the folder of a run (checkpoint-500 checkpoint-1000 ..., or what "
+     "'rankscope "
+     "train' leaves in DIR/checkpoints) are a series: how each layer's rank goes from one to the "
+     "next. What cannot be read of it is named and skipped.\n"
      "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), ssm (state-space), "
      "energy and "
      "energy_totals "
      "(--energy), matrices (--matrices), tensors, "
-     "and the data of the figures: spectra, balance.",
+     "and the data of the figures: spectra, balance. Of a series: trends, series, checkpoints, "
+     "findings_changed, not_compared, series_curves.",
      "rankscope scan ~/models/llama --html report.html # a report to read and share\n"
      "rankscope scan model.gguf --table layers # mean, least and largest of every measure by "
      "layer\n"
      "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
-     "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
+     "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns\n"
+     "rankscope scan run/ --fail-on warn --html series.html # a run: whose rank falls, and since "
+     "when?",
      init_scan, ask_scan},
     {"probe", CLI_PROBE, "PATH", "do a model's tokens collapse? where, and what holds them apart",
      "Runs a model forward over a text, token ids, images, rows of numbers or random inputs and "

@@ -208,7 +208,7 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
 static rs_status take_other(cli_args *args, const char *argument, rs_error *err)
 {
     if (args->n_others == CLI_MOST_OTHERS)
-        return rs_fail(err, RS_E_USAGE, argument, "compare fewer at a time",
+        return rs_fail(err, RS_E_USAGE, argument, "name their folder, or fewer at a time",
                        "%d inputs behind the first are the most", CLI_MOST_OTHERS);
     args->others[args->n_others++] = argument;
     return RS_OK;

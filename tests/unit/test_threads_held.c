@@ -93,6 +93,22 @@ static void scan(host *h)
     EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
 }
 
+/* Of two checkpoints, one of which is not there: it is skipped, and the other scanned. Products alone are
+ * gone through without asking for a thread's number. */
+static void scans_series(host *h)
+{
+    static const char *const others[] = {MODEL "/nowhere"}, *const same[] = {MODEL};
+    rs_scan_settings s;
+    rs_scan_settings_init(&s, sizeof s);
+    s.others = others;
+    s.n_others = 1;
+    EXPECT(h, rs_scan_checkpoint(&h->result, MODEL "/neither", &s, NULL) == RS_E_NOT_FOUND);
+    EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
+    rs_result_free(h->result);
+    s.others = same;
+    EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
+}
+
 static void scan_fails(host *h)
 {
     rs_scan_settings s;
@@ -377,6 +393,7 @@ static const struct step {
      "rs_edit_distance",
      statuses, false, false},
     {"rs_scan_settings_init rs_scan_checkpoint", scan, true, false},
+    {"rs_scan_checkpoint", scans_series, false, false},
     {"rs_scan_checkpoint", scan_fails, false, false},
     {"rs_probe_settings_init rs_probe_checkpoint", probe, true, false},
     {"rs_probe_checkpoint", probe_fails, false, false},
