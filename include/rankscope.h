@@ -573,6 +573,9 @@ typedef struct rs_probe_settings {
      * much of its energy: table attention_ranks and the verdict say which keep the loss; in f32 or
      * f64, without a sweep, `grad` and `relevance`; NULL: none. */
     const char *attention_rank;
+    /* [n_others] more models, run over the same inputs: all stand in each table, column `path` first. */
+    const char *const *others;
+    size_t n_others;
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */
@@ -592,6 +595,9 @@ typedef struct rs_certify_settings {
     const rs_map_choice *steps; /* [n_steps] heads on which the proof of the published cubic bound
                                    is gone through line by line: tables proof, proof_numbers */
     size_t n_steps;             /* at most 64 */
+    /* [n_others] more models, run over the same inputs: all stand in each table, column `path` first. */
+    const char *const *others;
+    size_t n_others;
 } rs_certify_settings;
 
 /* What a path is (docs/paths.md). */

@@ -99,6 +99,17 @@ static rs_status series(rs_result **out, const subject *of, rs_error *err)
     return rs_scan_checkpoint(out, of->model, &s, err);
 }
 
+static rs_status beside(rs_result **out, const subject *of, rs_error *err)
+{
+    const char *const others[] = {RS_TEST_DATA "/forward/gpt2"};
+    rs_certify_settings s;
+    rs_certify_settings_init(&s, sizeof s);
+    make_run(&s.run, &s.call);
+    s.others = others;
+    s.n_others = 1;
+    return rs_certify_checkpoint(out, of->model, &s, err);
+}
+
 static rs_status predict(rs_result **out, const subject *of, rs_error *err)
 {
     rs_predict_settings s;
@@ -148,6 +159,7 @@ static const struct {
     {paths, {BERT, RS_PRECISION_F64}, "paths"},
     {compare, {BERT, RS_PRECISION_F64}, "heads"},
     {series, {BERT, RS_PRECISION_F64}, "series"},
+    {beside, {BERT, RS_PRECISION_F64}, "bounds"},
     {predict, {"attention-only-6", RS_PRECISION_F64}, "forward"},
 };
 

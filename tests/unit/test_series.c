@@ -11,6 +11,7 @@
 #include "rankscope.h"
 #include "scan/series.h"
 #include "scan/series_trend.h"
+#include "session_support.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -374,6 +375,39 @@ static void a_run_that_goes_on(void **state)
     remove_run();
 }
 
+/* A session has one model. */
+static void sessions_have_no_others(void **state)
+{
+    static const char *const others[] = {GOLDEN "moved"};
+    rs_scan_settings scan;
+    rs_probe_settings probe;
+    rs_certify_settings certify;
+    rs_session *session;
+    rs_result *result;
+    rs_error err;
+    held h = hold("forward/bert");
+    (void)state;
+    assert_int_equal(rs_session_open(&session, NULL, &err), RS_OK);
+    assert_int_equal(rs_session_tensors(session, h.tensors, h.n, h.config, NULL, &err), RS_OK);
+    rs_scan_settings_init(&scan, sizeof scan);
+    rs_probe_settings_init(&probe, sizeof probe);
+    rs_certify_settings_init(&certify, sizeof certify);
+    probe.run.random = certify.run.random = 1;
+    scan.others = probe.others = certify.others = others;
+    scan.n_others = probe.n_others = certify.n_others = 1;
+    assert_int_equal(rs_session_scan(&result, session, &scan, &err), RS_E_USAGE);
+    assert_string_equal(err.where, "others");
+    assert_int_equal(rs_session_probe(&result, session, &probe, &err), RS_E_USAGE);
+    assert_string_equal(err.where, "others");
+    assert_int_equal(rs_session_certify(&result, session, &certify, &err), RS_E_USAGE);
+    assert_string_equal(err.where, "others");
+    scan.n_others = 0;
+    assert_int_equal(rs_session_scan(&result, session, &scan, &err), RS_OK);
+    rs_result_free(result);
+    rs_session_close(session);
+    let_go(&h);
+}
+
 static void what_a_series_refuses(void **state)
 {
     static const char *const moved[] = {GOLDEN "moved"}, *const none[] = {NULL},
@@ -422,6 +456,7 @@ int main(void)
         cmocka_unit_test(monotone_falls),
         cmocka_unit_test(means_are_those_of_each_scan),
         cmocka_unit_test(a_run_that_goes_on),
+        cmocka_unit_test(sessions_have_no_others),
         cmocka_unit_test(what_a_series_refuses),
     };
     return cmocka_run_group_tests_name("series", tests, NULL, NULL);
