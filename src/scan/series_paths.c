@@ -230,12 +230,34 @@ static rs_status add_run(rs_series_list *list, bool *found, const char *folder, 
     return status;
 }
 
+/* Says that a checkpoint's folder holds those of a run, too, which are passed over. */
+static rs_status note_inside(rs_series_list *list, const char *folder, rs_error *err)
+{
+    members inside = {0};
+    size_t begin, end;
+    rs_status status = list_members(&inside, folder, err);
+    choose_family(&begin, &end, &inside);
+    if (status == RS_OK && end - begin > 1)
+        status =
+            rs_notes_say(&list->notes, err, RS_INFO, "skipped_file",
+                         "name them, or their folder without weights beside them, to have a "
+                         "series",
+                         "%.300s has weights of its own, which are scanned; passed over are "
+                         "%zu checkpoints inside, %.100s to %.100s",
+                         folder, end - begin, inside.items[begin].name, inside.items[end - 1].name);
+    free_members(&inside);
+    return status;
+}
+
 /* Adds what one path means; *run: it is the folder of a run. */
 static rs_status add_path(rs_series_list *list, bool *run, const char *path, rs_error *err)
 {
     bool model = true;
     *run = false;
-    if (is_folder(path)) RS_TRY(holds_model(&model, path, false, err));
+    if (is_folder(path)) {
+        RS_TRY(holds_model(&model, path, false, err));
+        if (model) RS_TRY(note_inside(list, path, err));
+    }
     if (!model) RS_TRY(add_run(list, run, path, err));
     if (!model && !*run) {
         char *inner = rs_path_join(path, "checkpoints");

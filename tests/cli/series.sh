@@ -55,6 +55,10 @@ expect 0 "$RANKSCOPE" scan broken/checkpoint-1 nowhere broken/checkpoint-2 --jso
 expect 0 "$RANKSCOPE" scan broken/checkpoint-1 --json one.json
 mkdir single && cp -r broken/checkpoint-1 single/checkpoint-1
 expect 0 "$RANKSCOPE" scan single --json single.json
+# a folder with weights of its own is a checkpoint, and says what lies inside
+cp -r flat both && cp "$llama/config.json" "$llama/model.safetensors" both/
+expect 0 "$RANKSCOPE" scan both --verbose --json both.json
+says out 'checkpoints inside, checkpoint-0001 to checkpoint-00020'
 # none: the request is wrong
 refused not-found 'none of 2 checkpoints could be read' nowhere neither
 refused safetensors-header-length 'none of 2 checkpoints could be read' broken/checkpoint-2 broken/checkpoint-2
@@ -174,6 +178,8 @@ for name in one["tables"]:
     if name != "findings":
         assert left["tables"][name] == one["tables"][name], name
 assert left["verdict"] == one["verdict"] and codes(left)["skipped_checkpoint"]["count"] == 2
+
+assert "trends" not in load("both")["tables"] and load("both")["tables"]["heads"]
 
 shapes = load("shapes")
 assert len({c["family"] for c in shapes["tables"]["checkpoints"]}) >= 2
