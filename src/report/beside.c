@@ -16,6 +16,7 @@ typedef struct beside {
 } beside;
 
 static const char PATH[] = "path";
+enum { MOST_SHOWN = 8 }; /* rows of the summary in a terminal that was not asked for it */
 
 /* ---- tables ---- */
 
@@ -107,7 +108,7 @@ static rs_status join_table(beside *b, const rs_table *first, rs_error *err)
     if (shown) shown = rs_arena_printf(rs_result_arena(b->result), "path,%s", shown);
     if (rs_table_first(first) && !shown) return rs_fail_memory(err, name, 0);
     rs_table_show_first(out, shown);
-    rs_table_show_few(out, rs_table_few(first));
+    rs_table_show_few(out, strcmp(name, "summary") == 0 ? MOST_SHOWN : rs_table_few(first));
     if (rs_table_is_lead(first)) rs_table_lead(out);
     for (size_t p = 0; p < b->n; p++) {
         const rs_table *table = rs_result_table(b->parts[p], name);
@@ -294,20 +295,14 @@ static rs_status join_figures(beside *b, rs_error *err)
     return RS_OK;
 }
 
-/* The terminal draws one curve a model: that of the first column that is no bound from above. */
+/* The terminal draws one curve a model, where each has one: models and lines at once are too much. */
 static void join_curve(beside *b)
 {
     const rs_curve *first = rs_result_curve(b->parts[0]);
-    size_t y = 0;
-    if (!first) return;
+    if (!first || first->y[1].column) return;
     rs_curve curve = *first;
     if (curve.series && !says_one_thing(rs_result_table(b->result, curve.table), curve.series))
-        return; /* models and lines at once are too much */
-    while (y + 1 < RS_CURVE_COLUMNS && curve.y[y + 1].column && curve.y[y].upper)
-        y++;
-    curve.y[0] = curve.y[y];
-    for (size_t i = 1; i < RS_CURVE_COLUMNS; i++)
-        curve.y[i].column = NULL;
+        return;
     curve.series = PATH;
     rs_result_show_curve(b->result, &curve);
 }
@@ -360,7 +355,6 @@ static rs_status set_verdict(beside *b, rs_error *err)
 
 static rs_status join(beside *b, rs_error *err)
 {
-    const char *shown = rs_result_shown(b->parts[0]);
     RS_TRY(list_models(b, err));
     RS_TRY(join_tables(b, err));
     RS_TRY(set_meta(b, err));
@@ -368,9 +362,8 @@ static rs_status join(beside *b, rs_error *err)
     RS_TRY(set_verdict(b, err));
     RS_TRY(join_figures(b, err));
     join_curve(b);
-    shown = rs_arena_printf(rs_result_arena(b->result), "models,%s", shown ? shown : "summary");
-    if (!shown) return rs_fail_memory(err, "result", 0);
-    rs_result_show(b->result, shown);
+    rs_result_show(b->result, rs_result_shown(b->parts[0]));
+    rs_result_show_more(b->result, "models");
     return RS_OK;
 }
 

@@ -81,8 +81,7 @@ static rs_status find_fall(rs_series *s, const rs_series_cell *c, rs_error *err)
     f.worst = "fell most";
     f.of = (int64_t)followed(s);
     f.message = text.data;
-    f.hint = "'rankscope compare' of the checkpoint where it begins and the last says which heads; "
-             "in training, lower or drop weight decay on the attention matrices";
+    f.hint = "'rankscope compare' of where it begins and the last says which heads";
     rs_status status = text.failed ? rs_fail_memory(err, "findings", 0)
                                    : rs_result_add_finding(s->result, &f, err);
     rs_buffer_free(&text);
@@ -167,7 +166,7 @@ static void say_falls(rs_buffer *text, rs_verdict *v, const rs_series *s,
     v->severity = RS_WARN;
     v->value = -most->trend.fall;
     v->threshold = -s->request->options.thresholds.rank_falls;
-    v->next = "--table trends shows all; 'rankscope compare' of two checkpoints says which heads";
+    v->next = "--table trends shows all; 'rankscope compare' of two says which heads";
 }
 
 /* Means of first and last over the cells, and the one that is furthest below its highest. */
