@@ -411,9 +411,13 @@ typedef struct rs_scan_settings {
      * table energy. */
     const double *energies;
     size_t n_energies;
-    /* [n_thresholds] of qk_low_rank, ov_low_rank, dead_head, decay_equilibrium (docs/scan.md). */
+    /* [n_thresholds] of qk_low_rank, ov_low_rank, dead_head, decay_equilibrium (docs/scan.md), and of a
+     * series rank_falls (docs/series.md). */
     const rs_threshold *thresholds;
     size_t n_thresholds;
+    /* [n_others] more checkpoints, or folders of runs: with PATH they are a series. */
+    const char *const *others;
+    size_t n_others;
 } rs_scan_settings;
 
 /* size: sizeof(rs_scan_settings); so for every *_init. NULL is fine. */
@@ -421,8 +425,11 @@ void rs_scan_settings_init(rs_scan_settings *settings, size_t size);
 
 /*
  * Scans PATH: a Hugging Face directory, a .safetensors file beside its config.json, or a .gguf
- * file. On success *out is a result that the caller frees. Errors: every status of the readers and
- * the model (RS_E_NOT_FOUND … RS_E_MAP_SCHEMA), RS_E_NO_MEMORY. Threads: uses OpenMP inside; may be
+ * file. The folder of a run (checkpoint-500, checkpoint-1000 ...), or settings->others beside PATH, is
+ * a series of checkpoints, one after the other: what cannot be read of it is skipped by name, and
+ * `spectra`, `matrices` and `energies` are refused (RS_E_USAGE); a series of one is a scan. On success
+ * *out is a result that the caller frees. Errors: every status of the readers and the model
+ * (RS_E_NOT_FOUND … RS_E_MAP_SCHEMA; of a series where none can be read), RS_E_NO_MEMORY. Threads: uses OpenMP inside; may be
  * called from several threads at once.
  */
 rs_status rs_scan_checkpoint(rs_result **out, const char *path, const rs_scan_settings *settings,
@@ -566,6 +573,9 @@ typedef struct rs_probe_settings {
      * much of its energy: table attention_ranks and the verdict say which keep the loss; in f32 or
      * f64, without a sweep, `grad` and `relevance`; NULL: none. */
     const char *attention_rank;
+    /* [n_others] more models, run over the same inputs: all stand in each table, column `path` first. */
+    const char *const *others;
+    size_t n_others;
 } rs_probe_settings;
 
 /* certify: what can be proved about these inputs in this model (docs/certify.md). */
@@ -585,6 +595,9 @@ typedef struct rs_certify_settings {
     const rs_map_choice *steps; /* [n_steps] heads on which the proof of the published cubic bound
                                    is gone through line by line: tables proof, proof_numbers */
     size_t n_steps;             /* at most 64 */
+    /* [n_others] more models, run over the same inputs: all stand in each table, column `path` first. */
+    const char *const *others;
+    size_t n_others;
 } rs_certify_settings;
 
 /* What a path is (docs/paths.md). */

@@ -35,7 +35,7 @@ static rs_status options_of(rs_certify_options *o, const rs_certify_settings *s,
     return rs_edit_of(&o->edit, &o->edited, &s->run, s->variant, arena, err);
 }
 
-static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+static rs_status fill_one(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_certify_settings *s = &task->settings->certify;
     rs_certify_request request = {.lent = task->subject.lent,
@@ -44,6 +44,12 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
                                   .lenient = s->run.lenient};
     RS_TRY(options_of(&request.options, s, task->arena, err));
     return rs_certify_path(result, rs_result_files(result), &request, task->context, err);
+}
+
+static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+{
+    const rs_certify_settings *s = &task->settings->certify;
+    return rs_fill_beside(result, task, s->others, s->n_others, fill_one, err);
 }
 
 static const rs_command command = {.name = "certify",

@@ -65,6 +65,17 @@ rs_status rs_check_heads(const rs_map_choice *heads, size_t n, const char *name,
     return RS_OK;
 }
 
+rs_status rs_check_others(const char *const *others, size_t n, bool lent, rs_error *err)
+{
+    RS_TRY(rs_check_array(others, n, "others", err));
+    for (size_t i = 0; i < n; i++)
+        RS_TRY(rs_check_pointer(others[i], "others", err));
+    if (lent && n > 0)
+        return rs_fail(err, RS_E_USAGE, "others", "ask for each path by itself",
+                       "a session has one model");
+    return RS_OK;
+}
+
 rs_status rs_check_texts(const char *text, const char *const *texts, size_t n, rs_error *err)
 {
     const rs_range ranges[] = {

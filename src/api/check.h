@@ -26,6 +26,9 @@ rs_status rs_check_ranges(const rs_range *ranges, size_t n, rs_error *err);
 /* Checks heads: at most 64, none of them negative. name: of the field. */
 rs_status rs_check_heads(const rs_map_choice *heads, size_t n, const char *name, rs_error *err);
 
+/* Checks inputs behind the first: none is NULL, and a session (lent) has none. */
+rs_status rs_check_others(const char *const *others, size_t n, bool lent, rs_error *err);
+
 /* Checks files of text: none is NULL, and there is not one beside several. */
 rs_status rs_check_texts(const char *text, const char *const *texts, size_t n, rs_error *err);
 rs_status rs_check_call(const rs_call_settings *call, rs_error *err);

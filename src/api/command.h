@@ -45,13 +45,16 @@ typedef struct rs_task {
     rs_arena *arena; /* what it holds lives until the result is filled */
 } rs_task;
 
+/* Fills a result from a task. */
+typedef rs_status rs_fill(rs_result *result, const rs_task *task, rs_error *err);
+
 typedef struct rs_command {
     const char *name;
     size_t size;                                 /* of its settings */
     void (*defaults)(rs_any_settings *settings); /* on zeros; NULL: they are all 0 */
     bool opens;                                  /* it needs a path */
     bool runs;                                   /* its settings have `run` */
-    rs_status (*fill)(rs_result *result, const rs_task *task, rs_error *err);
+    rs_fill *fill;
 } rs_command;
 
 /* ---- settings.c ---- */
@@ -88,6 +91,13 @@ rs_status rs_answer_path(rs_result **out, const rs_command *command, const char 
                          const void *settings, rs_error *err);
 /* Sets meta machine; gflops: measured, or NaN. */
 rs_status rs_set_machine(rs_result *result, int threads, double gflops, rs_error *err);
+
+/* ---- beside.c ---- */
+
+/* Fills the result from the task's path alone or, where there are others, from each of them: all stand in
+ * each table, with column `path` first. Errors: those of fill, RS_E_USAGE (a session has one model). */
+rs_status rs_fill_beside(rs_result *result, const rs_task *task, const char *const *others,
+                         size_t n_others, rs_fill *fill, rs_error *err);
 
 /* ---- write.c ---- */
 

@@ -63,13 +63,10 @@ static rs_status check_inputs(const rs_run_settings *run, rs_error *err)
 
 static rs_status check_others(const rs_compare_settings *s, rs_error *err)
 {
-    RS_TRY(rs_check_array(s->others, s->n_others, "others", err));
     if (s->n_others == 0)
         return rs_fail(err, RS_E_USAGE, "compare", "rankscope compare A B",
                        "needs two checkpoints at least");
-    for (size_t i = 0; i < s->n_others; i++)
-        RS_TRY(rs_check_pointer(s->others[i], "others", err));
-    return RS_OK;
+    return rs_check_others(s->others, s->n_others, false, err);
 }
 
 static rs_status options_of(rs_compare_options *o, const rs_compare_settings *s, rs_error *err)

@@ -107,18 +107,14 @@ static const char *with_place(search *s, const char *places, const rs_table_kind
                                   kind->command, kind->name);
 }
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 /* The entry that says this of a column already; NULL: none does. */
 static entry *known_entry(search *s, const shown_column *shown)
 {
     for (size_t i = 0; i < s->n; i++) {
         entry *e = &s->found[i];
         if (e->what && strncmp(e->what, "column", 6) == 0 && strcmp(e->name, shown->name) == 0 &&
-            same_text(e->rule, shown->column->formula) && same_text(e->unit, shown->column->unit))
+            rs_text_same(e->rule, shown->column->formula) &&
+            rs_text_same(e->unit, shown->column->unit))
             return e;
     }
     return NULL;

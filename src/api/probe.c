@@ -168,7 +168,7 @@ static rs_status options_of(rs_probe_options *o, const rs_probe_settings *s, rs_
     return take_thresholds(&o->thresholds, s, err);
 }
 
-static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+static rs_status fill_one(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_probe_settings *s = &task->settings->probe;
     rs_probe_request request = {.lent = task->subject.lent,
@@ -182,6 +182,16 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
     RS_TRY(options_of(&request.options, s, task->arena, err));
     RS_TRY(rs_probe_path(result, rs_result_files(result), &request, task->context, err));
     return s->hold ? RS_OK : rs_place_outputs(result, err);
+}
+
+/* A file of activations is one model's. */
+static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
+{
+    const rs_probe_settings *s = &task->settings->probe;
+    if (s->n_others > 0 && (s->output || s->taps))
+        return rs_fail(err, RS_E_USAGE, s->output ? "output" : "taps", "probe that model by itself",
+                       "the file holds one model's numbers, and these are several");
+    return rs_fill_beside(result, task, s->others, s->n_others, fill_one, err);
 }
 
 static const rs_command command = {

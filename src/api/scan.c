@@ -2,6 +2,7 @@
 #include "scan/scan.h"
 #include "api/check.h"
 #include "api/command.h"
+#include "scan/series.h"
 
 #include <limits.h>
 #include <math.h>
@@ -41,7 +42,8 @@ static rs_status take_thresholds(rs_scan_options *options, const rs_scan_setting
     const rs_known_threshold known[] = {{"qk_low_rank", &t->qk_low_rank},
                                         {"ov_low_rank", &t->ov_low_rank},
                                         {"dead_head", &t->dead_head},
-                                        {"decay_equilibrium", &t->decay_equilibrium}};
+                                        {"decay_equilibrium", &t->decay_equilibrium},
+                                        {"rank_falls", &t->rank_falls}};
     return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
                               err);
 }
@@ -67,12 +69,17 @@ static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_scan_settings *s = &task->settings->scan;
     const rs_subject *subject = &task->subject;
-    rs_scan_request request = {.path = subject->path, .map = s->map, .lenient = s->lenient};
+    rs_scan_request request = {.path = subject->path,
+                               .others = s->others,
+                               .n_others = s->n_others,
+                               .map = s->map,
+                               .lenient = s->lenient};
+    RS_TRY(rs_check_others(s->others, s->n_others, subject->lent != NULL, err));
     RS_TRY(options_of(&request.options, s, err));
     request.options.heads.nulls = subject->nulls;
     if (subject->lent)
         return rs_scan(result, subject->lent->model, &request.options, task->context, err);
-    return rs_scan_path(result, rs_result_files(result), &request, task->context, err);
+    return rs_series_path(result, rs_result_files(result), &request, task->context, err);
 }
 
 static const rs_command command = {.name = "scan",

@@ -6,11 +6,19 @@
 #include "paths/paths.h"
 #include "predict/predict.h"
 #include "probe/probe.h"
+#include "report/beside.h"
 #include "scan/scan.h"
+#include "scan/series.h"
 #include "train/instruments.h"
 #include "train/train.h"
 
 #include <string.h>
+
+/* What several models beside each other have. */
+static const rs_table_kind probe_models = {
+    "probe", "models", {{rs_beside_columns, RS_BESIDE_COLUMNS, NULL}}};
+static const rs_table_kind certify_models = {
+    "certify", "models", {{rs_beside_columns, RS_BESIDE_COLUMNS, NULL}}};
 
 /* In the order in which commands show them; those of the laboratory's experiments follow. What
  * probe's result has of another command, by --scan and --certify, it has under the name `beside`. */
@@ -29,7 +37,14 @@ static const struct {
               {&rs_scan_tensors_kind, "tensors"},
               {&rs_scan_spectra_kind, "spectra"},
               {&rs_scan_balance_kind, "balance"},
+              {&rs_series_trends_kind, NULL},
+              {&rs_series_kind, NULL},
+              {&rs_series_checkpoints_kind, NULL},
+              {&rs_series_changed_kind, NULL},
+              {&rs_series_apart_kind, NULL},
+              {&rs_series_curves_kind, NULL},
               {&rs_probe_summary_kind, NULL},
+              {&probe_models, NULL},
               {&rs_probe_components_kind, NULL},
               {&rs_probe_tokens_kind, NULL},
               {&rs_probe_attention_kind, NULL},
@@ -48,6 +63,7 @@ static const struct {
               {&rs_probe_sweep_kind, NULL},
               {&rs_probe_sweep_ends_kind, NULL},
               {&rs_certify_summary_kind, "certificate"},
+              {&certify_models, NULL},
               {&rs_certify_bounds_kind, "bounds"},
               {&rs_certify_chains_kind, "chains"},
               {&rs_certify_lambda_kind, "lambda"},

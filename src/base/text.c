@@ -143,6 +143,11 @@ void rs_strmap_free(rs_strmap *map)
 
 /* ---- UTF-8 ---- */
 
+bool rs_text_same(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 bool rs_utf8_valid(const char *bytes, size_t length)
 {
     const unsigned char *s = (const unsigned char *)bytes;

@@ -37,6 +37,9 @@ bool rs_strmap_insert(rs_strmap *map, const char *key, size_t length, int64_t va
 int64_t rs_strmap_get(const rs_strmap *map, const char *key, size_t length, int64_t absent);
 void rs_strmap_free(rs_strmap *map);
 
+/* Whether two texts are equal; each may be NULL. */
+bool rs_text_same(const char *a, const char *b);
+
 /* True when the bytes are well-formed UTF-8 (no surrogates, no overlong forms, nothing above
  * U+10FFFF). */
 bool rs_utf8_valid(const char *bytes, size_t length);

@@ -13,7 +13,10 @@ static void init_scan(cli_args *args)
 
 static rs_status ask_scan(rs_result **out, const cli_args *args, rs_error *err)
 {
-    return rs_scan_checkpoint(out, args->input, &args->scan, err);
+    rs_scan_settings settings = args->scan;
+    settings.others = args->others;
+    settings.n_others = args->n_others;
+    return rs_scan_checkpoint(out, args->input, &settings, err);
 }
 
 /* Its files appear with the result's (cli_run). */
@@ -25,7 +28,10 @@ static void init_probe(cli_args *args)
 
 static rs_status ask_probe(rs_result **out, const cli_args *args, rs_error *err)
 {
-    return rs_probe_checkpoint(out, args->input, &args->probe, err);
+    rs_probe_settings settings = args->probe;
+    settings.others = args->others;
+    settings.n_others = args->n_others;
+    return rs_probe_checkpoint(out, args->input, &settings, err);
 }
 
 static void init_certify(cli_args *args)
@@ -35,7 +41,10 @@ static void init_certify(cli_args *args)
 
 static rs_status ask_certify(rs_result **out, const cli_args *args, rs_error *err)
 {
-    return rs_certify_checkpoint(out, args->input, &args->certify, err);
+    rs_certify_settings settings = args->certify;
+    settings.others = args->others;
+    settings.n_others = args->n_others;
+    return rs_certify_checkpoint(out, args->input, &settings, err);
 }
 
 static void init_paths(cli_args *args)
@@ -146,7 +155,7 @@ static rs_status ask_explain(rs_result **out, const cli_args *args, rs_error *er
 /* ---- the table ---- */
 
 const cli_command cli_commands[] = {
-    {"scan", CLI_SCAN, "PATH", "rank health of the weights: every head's QK and OV spectrum",
+    {"scan", CLI_SCAN, "PATH...", "rank health of the weights: every head's QK and OV spectrum",
      "Reads a checkpoint and gives, for every layer and head, the singular values of the query-key "
      "product W_Q W_K^T and of the "
      "value-output product W_V W_O (state-space layers: C B^T and in-out), the rank measures that "
@@ -158,19 +167,27 @@ const cli_command cli_commands[] = {
      ".safetensors file beside its "
      "config.json, or a .gguf file (any part of a split one). Nothing is loaded whole: files are "
      "mapped and decoded tile by tile.\n"
+     "Several PATHs, or the folder of a run (checkpoint-500 checkpoint-1000 ..., or what "
+     "'rankscope "
+     "train' leaves in DIR/checkpoints) are a series: how each layer's rank goes from one to the "
+     "next. What cannot be read of it is named and skipped.\n"
      "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), ssm (state-space), "
      "energy and "
      "energy_totals "
      "(--energy), matrices (--matrices), tensors, "
-     "and the data of the figures: spectra, balance.",
+     "and the data of the figures: spectra, balance. Of a series: trends, series, checkpoints, "
+     "findings_changed, not_compared, series_curves.",
      "rankscope scan ~/models/llama --html report.html # a report to read and share\n"
      "rankscope scan model.gguf --table layers # mean, least and largest of every measure by "
      "layer\n"
      "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
-     "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
+     "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns\n"
+     "rankscope scan run/ --fail-on warn --html series.html # a run: whose rank falls, and since "
+     "when?",
      init_scan, ask_scan},
-    {"probe", CLI_PROBE, "PATH", "do a model's tokens collapse? where, and what holds them apart",
+    {"probe", CLI_PROBE, "PATH...",
+     "do a model's tokens collapse? where, and what holds them apart",
      "Runs a model forward over a text, token ids, images, rows of numbers or random inputs and "
      "measures, state by "
      "state, how far apart the tokens still are, and for each head how its attention mixes them. "
@@ -178,9 +195,11 @@ const cli_command cli_commands[] = {
      "variants over the same inputs.\n"
      "PATH is a Hugging Face directory, one .safetensors file beside its config.json, or a .gguf "
      "file; with --init also a config.json or an architecture file, whose weights are then drawn "
-     "at random.\n"
+     "at random. Several PATHs are run over the same inputs and stand side by side, column path "
+     "first.\n"
      "Tables: summary, tokens, attention, loss (language models on --text or --tokens), generate, "
-     "attention_maps, texts (of several --text); with --scan those of scan, its summary as "
+     "attention_maps, texts (of several --text), models (of several PATHs); with --scan those of "
+     "scan, its summary as "
      "weights. Layers and heads count "
      "from 0; in table tokens, layer 0 is what enters the first block.",
      "rankscope probe minilm/ --text page.txt --variants dong --html report.html # what holds the "
@@ -190,10 +209,11 @@ const cli_command cli_commands[] = {
      "rankscope probe config.json --init default --random 8 --variants all # a model before "
      "training\n"
      "rankscope probe . --tokens ids.npy --output out.safetensors # compare with a reference\n"
+     "rankscope probe small/ large/ --text page.txt # two models over one text\n"
      "rankscope probe . --states features.npy # features of speech, a time series\n"
      "rankscope probe . --text page.txt --variants full,half=lambda:0.5 --json - # for scripts",
      init_probe, ask_probe},
-    {"certify", CLI_CERTIFY, "PATH",
+    {"certify", CLI_CERTIFY, "PATH...",
      "prove what layers do to these tokens: collapse, or staying apart",
      "Runs a model forward in float64 over a text, token ids, images, rows of numbers or random "
      "inputs and proves, "
@@ -202,11 +222,11 @@ const cli_command cli_commands[] = {
      "them stand the published bounds with the hypothesis that fails, the leading-order prediction "
      "of the next residual matrix, the law by which the tokens collapse, and the skip strengths "
      "that would keep them apart.\n"
-     "PATH is what 'rankscope probe' takes; options that edit the model work as there, for the one "
-     "model that is certified.\n"
+     "PATH is what 'rankscope probe' takes; options that edit the model work as there. Several "
+     "PATHs stand side by side, column path first.\n"
      "Tables: summary, one row a layer; bounds and lambda, one row a sample and layer; chains; "
      "intervals of lambda; demands, what each statement asks of the skip; proof and proof_numbers "
-     "(--steps); texts (of several --text: whose samples are which). "
+     "(--steps); texts (of several --text: whose samples are which); models (of several PATHs). "
      "Every column says whether it is measured, predicted, certified or published. Layers count "
      "from 0. docs/certificates.md derives every certified statement.",
      "rankscope certify ~/models/minilm --text page.txt # which layers provably stay apart?\n"

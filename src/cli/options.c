@@ -96,13 +96,15 @@ const cli_option cli_options[] = {
      .help = "Accept a safetensors file with bytes behind its last tensor (a warning instead of an "
              "error)."},
     {"threshold", "CODE=X[,CODE=X]", CLI_THRESHOLDS, AT(scan.thresholds), CLI_SCAN,
-     "qk_low_rank=0.5,ov_low_rank=0.5,dead_head=0.05,decay_equilibrium=0.9", NULL,
+     "qk_low_rank=0.5,ov_low_rank=0.5,dead_head=0.05,decay_equilibrium=0.9, rank_falls=0.2", NULL,
      .help =
          "When a finding is raised: qk_low_rank and ov_low_rank where effective_rank is below X "
          "times "
          "that of random weights of the same shape; dead_head where the norm is below X times the "
-         "layer's median; decay_equilibrium where every head's balance_score is above X.",
-     .codes = "qk_low_rank|ov_low_rank|dead_head|decay_equilibrium"},
+         "layer's median; decay_equilibrium where every head's balance_score is above X; "
+         "rank_falls where "
+         "a layer's rank in a series lost more than the share X of its highest.",
+     .codes = "qk_low_rank|ov_low_rank|dead_head|decay_equilibrium|rank_falls"},
     {"layers", "A-B", CLI_LAYERS, AT(compare.first_layer), CLI_COMPARE, "all", NULL,
      .help = "Only layers A to B, counted from 0, both included; a single number is one layer."},
     {"subspace", "K", CLI_COUNT, AT(compare.subspace), CLI_COMPARE,

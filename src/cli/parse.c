@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- names ---- */
 
@@ -193,6 +194,20 @@ static rs_status second_path(const cli_args *args, const cli_command *command, c
                    "is a second PATH behind '%s': one checkpoint is taken at a time", args->input);
 }
 
+/* Whether a word behind a --text can be meant as a model: a folder, or a file of weights or of an
+ * architecture. */
+static bool may_be_model(const char *word)
+{
+    static const char *const endings[] = {".safetensors", ".gguf", ".json"};
+    struct stat status;
+    if (stat(word, &status) == 0 && S_ISDIR(status.st_mode)) return true;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t length = strlen(word), n = strlen(endings[i]);
+        if (length > n && strcmp(word + length - n, endings[i]) == 0) return true;
+    }
+    return false;
+}
+
 /* Are the names of --table among those that the command can have? Whether a result has them is seen
  * later. */
 static rs_status check_tables(const cli_command *command, const char *names, rs_error *err)
@@ -208,7 +223,7 @@ static rs_status check_tables(const cli_command *command, const char *names, rs_
 static rs_status take_other(cli_args *args, const char *argument, rs_error *err)
 {
     if (args->n_others == CLI_MOST_OTHERS)
-        return rs_fail(err, RS_E_USAGE, argument, "compare fewer at a time",
+        return rs_fail(err, RS_E_USAGE, argument, "name their folder, or fewer at a time",
                        "%d inputs behind the first are the most", CLI_MOST_OTHERS);
     args->others[args->n_others++] = argument;
     return RS_OK;
@@ -218,6 +233,13 @@ static rs_status take_input(cli_args *args, const cli_command *command, const ch
                             rs_error *err)
 {
     bool several = command->input && strstr(command->input, "...");
+    if (several && args->input && cli_count_texts(args) > 0 && !may_be_model(argument))
+        return rs_fail(err, RS_E_USAGE, argument,
+                       "each text needs a --text of its own (--text A --text B); quote a name that "
+                       "has blanks",
+                       "is a second PATH behind '%s', and no model: neither a folder nor a file of "
+                       "weights",
+                       args->input);
     if (several && args->input) return take_other(args, argument, err);
     const char **free_one = !command->input                                ? NULL
                             : !args->input                                 ? &args->input

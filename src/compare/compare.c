@@ -5,8 +5,6 @@
 #include "compare/compare_parts.h"
 #include "network/saved.h"
 
-#include <sys/stat.h>
-
 void rs_compare_defaults(rs_compare_options *options)
 {
     *options =
@@ -15,30 +13,6 @@ void rs_compare_defaults(rs_compare_options *options)
 }
 
 /* ---- one checkpoint ---- */
-
-static rs_status note_inputs(rs_input_files *files, const rs_compared *c, rs_error *err)
-{
-    for (size_t i = 0; i < c->checkpoint->n_files; i++) {
-        const rs_mapping *mapping = c->checkpoint->files[i].mapping;
-        RS_TRY(rs_input_files_add(files, (rs_file_id){mapping->device, mapping->inode}, err));
-    }
-    struct stat status;
-    const char *config = c->checkpoint->config_path;
-    if (config && stat(config, &status) == 0)
-        RS_TRY(rs_input_files_add(
-            files, (rs_file_id){(uint64_t)status.st_dev, (uint64_t)status.st_ino}, err));
-    return rs_input_files_model(files, c->path, err);
-}
-
-/* What scan finds, without its tables. */
-static rs_status find(rs_compared *c, const rs_scan_options *options, rs_error *err)
-{
-    c->scan = rs_result_new("scan");
-    if (!c->scan) return rs_fail_memory(err, "result", 0);
-    RS_TRY(rs_scan_ssm(c->scan, c->model, options, err));
-    RS_TRY(rs_scan_findings(c->scan, c->model, c->heads, options, err));
-    return rs_scan_verdict(c->scan, c->heads, options, err);
-}
 
 static rs_status open_one(rs_compared *c, const char *path, rs_input_files *files,
                           const rs_compare_request *request, rs_null_cache *nulls,
@@ -49,14 +23,13 @@ static rs_status open_one(rs_compared *c, const char *path, rs_input_files *file
     c->path = path;
     options.heads.nulls = nulls;
     RS_TRY(rs_checkpoint_open(&c->checkpoint, path, &how, err));
-    RS_TRY(note_inputs(files, c, err));
+    RS_TRY(rs_scan_note_inputs(files, c->checkpoint, path, err));
     RS_TRY(rs_checkpoint_model(&c->model, c->checkpoint, NULL, NULL, err));
     RS_TRY(rs_heads_measure(&c->heads, c->model, &options.heads, context, err));
-    if (c->heads->n == 0)
-        return rs_fail(err, RS_E_NO_PRODUCT, path, "check --layers",
-                       "no layer in the chosen range has a head product (the model has %d layers)",
-                       (int)c->model->layers);
-    return find(c, &options, err);
+    if (c->heads->n == 0) return rs_scan_no_product(c->model, err);
+    c->scan = rs_result_new("scan");
+    if (!c->scan) return rs_fail_memory(err, "result", 0);
+    return rs_scan_judge(c->scan, c->model, c->heads, &options, err);
 }
 
 static void close_one(rs_compared *c)

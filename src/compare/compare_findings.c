@@ -14,34 +14,6 @@
 
 /* ---- what came and went ---- */
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool same_case(const rs_finding *a, const rs_finding *b)
-{
-    return strcmp(a->code, b->code) == 0 && a->layer == b->layer && a->head == b->head &&
-           same_text(a->product, b->product) && same_text(a->stack, b->stack) &&
-           same_text(a->attention, b->attention) && same_text(a->variant, b->variant);
-}
-
-/* What is always said, or about the run or its inputs alone. */
-static bool says_nothing(const rs_finding *f)
-{
-    static const char *const codes[] = {"rank_summary", "beyond_trained_length", "padding_id"};
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (strcmp(f->code, codes[i]) == 0) return true;
-    return rs_finding_is_housekeeping(f);
-}
-
-static bool has_case(const rs_result *result, const rs_finding *f)
-{
-    for (size_t i = 0; result && i < rs_result_finding_count(result); i++)
-        if (same_case(rs_result_finding_at(result, i), f)) return true;
-    return false;
-}
-
 /* A row of table findings_changed. */
 typedef struct changed_cells {
     const char *path, *change, *severity, *code, *stack, *attention, *product, *message;
@@ -105,7 +77,7 @@ static rs_status list_came(rs_table *table, rs_result *result, const rs_result *
 {
     for (size_t i = 0; i < rs_result_finding_count(b); i++) {
         const rs_finding *f = rs_result_finding_at(b, i);
-        if (says_nothing(f) || has_case(a, f)) continue;
+        if (rs_finding_is_routine(f) || (a && rs_finding_is_in(f, a))) continue;
         RS_TRY(list_case(table, c->b->path, "came", f, err));
         RS_TRY(say_came(result, f, c->b->path, several, err));
         c->came[f->severity]++;
@@ -119,7 +91,7 @@ static rs_status list_went(rs_table *table, const rs_result *a, const rs_result 
 {
     for (size_t i = 0; i < rs_result_finding_count(a); i++) {
         const rs_finding *f = rs_result_finding_at(a, i);
-        if (says_nothing(f) || has_case(b, f)) continue;
+        if (rs_finding_is_routine(f) || (b && rs_finding_is_in(f, b))) continue;
         RS_TRY(list_case(table, c->b->path, "went", f, err));
         c->went++;
     }

@@ -7,15 +7,10 @@
 
 enum { AT_ONCE = 64 }; /* pairs between two looks at the clock */
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool counterparts(const rs_product *a, const rs_product *b)
 {
     return a->layer == b->layer && a->head == b->head && a->kind == b->kind &&
-           same_text(a->stack, b->stack) && same_text(a->attention, b->attention);
+           rs_text_same(a->stack, b->stack) && rs_text_same(a->attention, b->attention);
 }
 
 double rs_compare_ratio(const rs_head *head)

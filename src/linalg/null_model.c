@@ -67,6 +67,7 @@ static rs_status one_trial(rs_null_model *sum, workspace *w, int64_t trial, doub
     rs_measures_of(&m, w->sigma, k, k, 0.0);
     sum->nuclear_ratio += m.nuclear_norm / half_norm;
     sum->effective_rank += m.effective_rank;
+    sum->effective_rank_spread += m.effective_rank * m.effective_rank; /* squares, until the end */
     sum->stable_rank += m.stable_rank;
     sum->participation_ratio += m.participation_ratio;
     sum->pseudo_rank += m.pseudo_rank * (double)k / inner;
@@ -93,6 +94,12 @@ static rs_status draw(rs_null_model *out, workspace *w, const double shape[3], d
     return RS_OK;
 }
 
+/* The standard deviation of n numbers, from their sum and that of their squares. */
+static double spread_of(double sum, double squares, double n)
+{
+    return n > 1 ? sqrt(fmax(0, squares - sum * sum / n) / (n - 1)) : NAN;
+}
+
 rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r, uint64_t seed,
                             rs_error *err)
 {
@@ -100,6 +107,7 @@ rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r,
                            .effective_rank = NAN,
                            .stable_rank = NAN,
                            .participation_ratio = NAN,
+                           .effective_rank_spread = NAN,
                            .pseudo_rank = NAN,
                            .energy_rank = NAN};
     if (m <= 0 || n <= 0 || r <= 0) return RS_OK;
@@ -135,6 +143,8 @@ rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r,
         return status;
     }
     double mean = 1.0 / (double)out->trials, grow = mean / shrink;
+    out->effective_rank_spread =
+        spread_of(out->effective_rank, out->effective_rank_spread, (double)out->trials) / shrink;
     out->nuclear_ratio *= mean;
     out->pseudo_rank *= mean;
     out->effective_rank *= grow;

@@ -95,6 +95,28 @@ bool rs_finding_is_housekeeping(const rs_finding *f)
     return found && f->severity == RS_INFO;
 }
 
+bool rs_finding_is_routine(const rs_finding *f)
+{
+    static const char *const codes[] = {"rank_summary", "beyond_trained_length", "padding_id"};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (strcmp(f->code, codes[i]) == 0) return true;
+    return rs_finding_is_housekeeping(f);
+}
+
+static bool same_case(const rs_finding *a, const rs_finding *b)
+{
+    return strcmp(a->code, b->code) == 0 && a->layer == b->layer && a->head == b->head &&
+           rs_text_same(a->product, b->product) && rs_text_same(a->stack, b->stack) &&
+           rs_text_same(a->attention, b->attention) && rs_text_same(a->variant, b->variant);
+}
+
+bool rs_finding_is_in(const rs_finding *finding, const rs_result *result)
+{
+    for (size_t i = 0; i < rs_result_finding_count(result); i++)
+        if (same_case(rs_result_finding_at(result, i), finding)) return true;
+    return false;
+}
+
 static void say_place(rs_buffer *text, const rs_finding *f)
 {
     if (f->variant) rs_buffer_printf(text, "%s: ", f->variant);

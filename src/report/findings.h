@@ -12,6 +12,10 @@ extern const rs_column rs_findings_columns[RS_FINDINGS_COLUMNS];
 double rs_finding_beyond(const rs_finding *finding);
 /* Whether it is about the run rather than the model: shown where everything is asked for. */
 bool rs_finding_is_housekeeping(const rs_finding *finding);
+/* Whether it is always said, or about the run or its inputs alone: no change of it tells of a model. */
+bool rs_finding_is_routine(const rs_finding *finding);
+/* Whether the result has a case of the same code, layer, head, product and variant. */
+bool rs_finding_is_in(const rs_finding *finding, const rs_result *result);
 /* Sorts by severity, critical first, then by rs_finding_beyond; stable otherwise. */
 void rs_findings_sort(rs_finding *findings, size_t n);
 /* Makes one group a code of n sorted findings, in the order of their worst cases. groups: room for

@@ -33,6 +33,8 @@ struct rs_result {
     rs_outputs outputs; /* those of files */
     int64_t failures;   /* rs_memory_failures when it was made */
     bool damaged;       /* sticky: a request has failed since, while it was filled */
+    rs_arena **adopted; /* [n_adopted] arenas of results that became part of this one */
+    size_t n_adopted, adopted_capacity;
 };
 
 rs_result *rs_result_new(const char *command)
@@ -110,7 +112,32 @@ void rs_result_free(rs_result *result)
     json_decref(result->meta);
     rs_strmap_free(&result->strings.map);
     rs_arena_free(result->strings.arena);
+    for (size_t i = 0; i < result->n_adopted; i++)
+        rs_arena_free(result->adopted[i]);
+    rs_free(result->adopted);
     rs_free(result);
+}
+
+static rs_status take_files(rs_input_files *files, const rs_input_files *of, rs_error *err)
+{
+    for (size_t i = 0; i < of->n; i++)
+        RS_TRY(rs_input_files_add(files, of->ids[i], err));
+    for (size_t i = 0; i < of->n_models; i++)
+        RS_TRY(rs_input_files_model(files, of->models[i], err));
+    return RS_OK;
+}
+
+rs_status rs_result_adopt(rs_result *result, rs_result *part, rs_error *err)
+{
+    rs_status status = take_files(&result->files, &part->files, err);
+    if (status == RS_OK && !RS_GROW(result->adopted, result->n_adopted, result->adopted_capacity))
+        status = rs_fail_memory(err, "result", 0);
+    if (status == RS_OK) {
+        result->adopted[result->n_adopted++] = part->strings.arena;
+        part->strings.arena = NULL;
+    }
+    rs_result_free(part);
+    return status;
 }
 
 /* ---- building ---- */

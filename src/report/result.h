@@ -239,6 +239,9 @@ rs_arena *rs_result_arena(rs_result *result);
 void rs_result_show(rs_result *result, const char *tables);
 /* Names a table that --verbose shows beside them, and that a line tells of otherwise. Borrowed. */
 void rs_result_show_more(rs_result *result, const char *table);
+/* Frees a result, but for what lives in its arena (texts that columns, figures and curves borrow), and
+ * takes over the files that it was made from. On failure it is freed as a whole. */
+rs_status rs_result_adopt(rs_result *result, rs_result *part, rs_error *err);
 /* The files that the result was made from, and its outputs that wait for the others; what still
  * waits when the result is freed is taken back. */
 struct rs_input_files *rs_result_files(rs_result *result);

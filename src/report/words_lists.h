@@ -20,6 +20,7 @@
 /* A code of one command, or of those that look at weights (WEIGHTS), open a checkpoint (FILES) or run a model
  * (RUNS). */
 #define SCAN(...) RS_CODE("scan", "docs/scan.md", __VA_ARGS__)
+#define SERIES(...) RS_CODE("scan", "docs/series.md", __VA_ARGS__)
 #define WEIGHTS(...) RS_CODE("scan|compare", "docs/scan.md", __VA_ARGS__)
 #define FILES(...) RS_CODE("scan|probe|certify|paths|compare", "docs/scan.md", __VA_ARGS__)
 #define PROBE(...) RS_CODE("probe", "docs/probe.md", __VA_ARGS__)

@@ -21,6 +21,20 @@ static const rs_word scan[] = {
     SCAN("no_spectrum", "info", "no product could be measured", NULL, NULL),
 };
 
+/* Of several checkpoints, in the order in which they are tried; one that is critical in the last of them
+ * comes first, what scan warns of there behind a rank that falls. */
+static const rs_word series[] = {
+    SERIES(
+        "rank_falls", "warn",
+        "the rank of layers' products falls from checkpoint to checkpoint: which, since when, and "
+        "how; the numbers are the share that the one that fell most lost, and the threshold",
+        "there is a finding of that code", "--table trends shows all"),
+    SERIES("ranks_hold", "info",
+           "no layer's rank falls, and scan warns of nothing in the last "
+           "checkpoint",
+           "none of these", "--table trends shows every layer"),
+};
+
 /* In the order in which they are tried. */
 static const rs_word compare[] = {
     COMPARE("nothing_in_common", "warn", "the two have no product of one layer, head and kind",
@@ -208,6 +222,6 @@ static const rs_word machine[] = {
 };
 
 const rs_word_list rs_words_of_verdicts[] = {
-    RS_WORDS(scan),    RS_WORDS(probe),   RS_WORDS(certify), RS_WORDS(paths),
-    RS_WORDS(compare), RS_WORDS(lab),     RS_WORDS(claims),  RS_WORDS(train),
-    RS_WORDS(predict), RS_WORDS(machine), {NULL, 0}};
+    RS_WORDS(scan),  RS_WORDS(series),  RS_WORDS(probe),   RS_WORDS(certify),
+    RS_WORDS(paths), RS_WORDS(compare), RS_WORDS(lab),     RS_WORDS(claims),
+    RS_WORDS(train), RS_WORDS(predict), RS_WORDS(machine), {NULL, 0}};

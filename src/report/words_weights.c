@@ -77,6 +77,36 @@ static const rs_word compared[] = {
             "losses a token are not comparable; relative residuals are"),
 };
 
+static const rs_word series[] = {
+    SERIES(
+        "rank_falls", "warn",
+        "from checkpoint to checkpoint a layer's products lose effective rank (the mean over its "
+        "heads), and do not come back",
+        "last < (1 - 0.2) highest (--threshold rank_falls=X), by more than 3 standard deviations "
+        "of "
+        "chance, and at least 4 times the series' noise (docs/series.md)",
+        "compare the checkpoint where it begins with the last; in training, take the attention "
+        "matrices out of weight decay or lower it there"),
+    SERIES("skipped_checkpoint", "warn",
+           "a checkpoint of the series could not be read (missing, half-written, broken, changed "
+           "while "
+           "it was read), and why; the others are followed all the same",
+           NULL, "where it is still being written, run again later"),
+    SERIES("newer_checkpoint", "info",
+           "checkpoints that appeared in the run's folder while the series was read", NULL,
+           "run again"),
+    SERIES(
+        "repeated_step", "warn",
+        "a step comes more than once among the paths: they stand in the order in which they were "
+        "given, and a trend over them means little",
+        NULL, "scan each run by itself"),
+    SERIES("not_in_all", "info",
+           "products that some checkpoints lack or have in another shape: they are followed where "
+           "they "
+           "are",
+           NULL, "table not_compared names them and the first checkpoint that differs"),
+};
+
 static const rs_word names[] = {
     FILES("guessed_family", "warn",
           "the model's type is unknown and its tensor names are not: its heads are cut out as "
@@ -138,4 +168,4 @@ static const rs_word names[] = {
 };
 
 const rs_word_list rs_words_of_weights[] = {
-    RS_WORDS(heads), RS_WORDS(compared), RS_WORDS(names), {NULL, 0}};
+    RS_WORDS(heads), RS_WORDS(series), RS_WORDS(compared), RS_WORDS(names), {NULL, 0}};

@@ -2,6 +2,9 @@
  * it is. */
 #include "scan/measure_columns.h"
 
+#include <math.h>
+#include <string.h>
+
 #define MEASURE(member_, name_, title_, formula_)                                                  \
     RS_COLUMN(rs_head_row, member_, #name_, title_, NULL, formula_, NULL)
 #define EXPECTED(member_, name_, title_, formula_)                                                 \
@@ -61,4 +64,35 @@ rs_head_row rs_head_row_of(const rs_head *head)
     row.null = *head->null;
     row.effective_rank_ratio = row.of.measures.effective_rank / row.null.effective_rank;
     return row;
+}
+
+size_t rs_measure_index(const char *name)
+{
+    size_t i = 0;
+    while (i + 1 < RS_HEAD_MEASURES && strcmp(rs_measure_columns[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+void rs_measure_statistics(double out[RS_HEAD_MEASURES][3], const rs_head *heads, size_t n)
+{
+    size_t count[RS_HEAD_MEASURES] = {0};
+    for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
+        memcpy(out[c], (const double[3]){0, INFINITY, -INFINITY}, sizeof out[c]);
+    for (size_t i = 0; i < n; i++) {
+        const rs_head_row row = rs_head_row_of(&heads[i]);
+        for (size_t c = 0; c < RS_HEAD_MEASURES; c++) {
+            double value = rs_column_value(&rs_measure_columns[c], &row), *of = out[c];
+            if (isnan(value)) continue;
+            count[c]++;
+            of[0] += value;
+            of[1] = fmin(of[1], value);
+            of[2] = fmax(of[2], value);
+        }
+    }
+    for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
+        if (count[c])
+            out[c][0] /= (double)count[c];
+        else
+            out[c][0] = NAN; /* and the others are infinite, which is null too */
 }

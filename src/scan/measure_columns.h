@@ -20,4 +20,10 @@ rs_head_row rs_head_row_of(const rs_head *head);
 enum { RS_HEAD_MEASURES = 24 };
 extern const rs_column rs_measure_columns[RS_HEAD_MEASURES]; /* of rs_head_row */
 
+/* The place of a measure among them, by the name of its column, which must be one of theirs. */
+size_t rs_measure_index(const char *name);
+
+/* Mean, least and largest of each measure over n heads; NaN or infinite where none has a value. */
+void rs_measure_statistics(double out[RS_HEAD_MEASURES][3], const rs_head *heads, size_t n);
+
 #endif

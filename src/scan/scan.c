@@ -10,12 +10,12 @@ void rs_scan_defaults(rs_scan_options *options)
         .thresholds = {.qk_low_rank = 0.5,
                        .ov_low_rank = 0.5,
                        .dead_head = 0.05,
-                       .decay_equilibrium = 0.9},
+                       .decay_equilibrium = 0.9,
+                       .rank_falls = 0.2},
     };
 }
 
-/* The "model" object of docs/contract.md, 2. Unknown numbers are null. */
-static json_t *model_object(const rs_model *model)
+json_t *rs_scan_model_object(const rs_model *model)
 {
     json_t *files = json_array();
     for (size_t i = 0; i < model->checkpoint->n_files; i++)
@@ -32,7 +32,7 @@ static json_t *model_object(const rs_model *model)
 static rs_status set_meta(rs_result *result, const rs_model *model, const rs_heads *heads,
                           rs_error *err)
 {
-    json_t *object = model_object(model);
+    json_t *object = rs_scan_model_object(model);
     if (!object) return rs_fail_memory(err, "result", 0);
     RS_TRY(rs_result_set_meta(result, "model", object, err));
     json_t *check =
@@ -76,19 +76,29 @@ static rs_status fill_result(rs_result *result, const rs_model *model, const rs_
     return rs_scan_figures(result, heads, err);
 }
 
+rs_status rs_scan_no_product(const rs_model *model, rs_error *err)
+{
+    return rs_fail(err, RS_E_NO_PRODUCT, model->checkpoint->path, "check --layers",
+                   "no layer in the chosen range has a head product (the model has %d layers)",
+                   (int)model->layers);
+}
+
+rs_status rs_scan_judge(rs_result *result, const rs_model *model, const rs_heads *heads,
+                        const rs_scan_options *options, rs_error *err)
+{
+    RS_TRY(rs_scan_ssm(result, model, options, err));
+    RS_TRY(rs_scan_findings(result, model, heads, options, err));
+    return rs_scan_verdict(result, heads, options, err);
+}
+
 rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_options *options,
                   const rs_context *context, rs_error *err)
 {
     rs_heads *heads;
     RS_TRY(rs_heads_measure(&heads, model, &options->heads, context, err));
     rs_status status;
-    if (heads->n == 0)
-        status =
-            rs_fail(err, RS_E_NO_PRODUCT, model->checkpoint->path, "check --layers",
-                    "no layer in the chosen range has a head product (the model has %d layers)",
-                    (int)model->layers);
-    else
-        status = fill_result(result, model, heads, options, context, err);
+    status = heads->n ? fill_result(result, model, heads, options, context, err)
+                      : rs_scan_no_product(model, err);
     rs_heads_free(heads);
     return status;
 }

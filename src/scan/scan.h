@@ -15,6 +15,7 @@ typedef struct rs_scan_thresholds {
     double ov_low_rank;       /* the same for ov products */
     double dead_head;         /* found when frobenius_norm / the layer's median is below this */
     double decay_equilibrium; /* found when a layer's least balance_score is above this */
+    double rank_falls; /* of a series: found when more than this share of the rank was lost */
 } rs_scan_thresholds;
 
 /* What a scan is to measure and say. */
@@ -35,12 +36,28 @@ void rs_scan_defaults(rs_scan_options *options);
 rs_status rs_scan(rs_result *result, const rs_model *model, const rs_scan_options *options,
                   const rs_context *context, rs_error *err);
 
+/* What a scan finds of products that were measured, and its verdict, without its tables. */
+rs_status rs_scan_judge(rs_result *result, const rs_model *model, const rs_heads *heads,
+                        const rs_scan_options *options, rs_error *err);
+/* Says that no layer that was asked for has a product: RS_E_NO_PRODUCT. */
+rs_status rs_scan_no_product(const rs_model *model, rs_error *err);
+/* The "model" object of docs/contract.md, 2; unknown numbers are null. NULL: no memory. */
+json_t *rs_scan_model_object(const rs_model *model);
+
 /* A scan as the command line asks for it. */
 typedef struct rs_scan_request {
-    const char *path, *map; /* the checkpoint; a --map file, or NULL */
+    const char *path, *map; /* the checkpoint, or the folder of a run; a --map file, or NULL */
+    const char *const *others; /* [n_others] more of them: a series (scan/series.h) */
+    size_t n_others;
     bool lenient;
     rs_scan_options options;
 } rs_scan_request;
+
+/* scan_path.c: adds the files of a checkpoint, and its folder, to what no output may replace. */
+rs_status rs_scan_note_inputs(rs_input_files *files, const rs_checkpoint *checkpoint,
+                              const char *path, rs_error *err);
+/* Reads a --map file; *map is the caller's, NULL where path is. */
+rs_status rs_scan_read_map(json_t **map, const char *path, rs_error *err);
 
 /* scan_path.c: opens, scans and closes. inputs is filled as soon as the checkpoint is open. */
 rs_status rs_scan_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static rs_status read_map(json_t **map, const char *path, rs_error *err)
+rs_status rs_scan_read_map(json_t **map, const char *path, rs_error *err)
 {
     *map = NULL;
     if (!path) return RS_OK;
@@ -20,27 +20,23 @@ static rs_status read_map(json_t **map, const char *path, rs_error *err)
 
 /* ---- files that must not be overwritten ---- */
 
-static void add_path(rs_input_files *files, const char *path)
+static rs_status add_path(rs_input_files *files, const char *path, rs_error *err)
 {
     struct stat status;
-    if (path && stat(path, &status) == 0)
-        files->ids[files->n++] = (rs_file_id){(uint64_t)status.st_dev, (uint64_t)status.st_ino};
+    if (!path || stat(path, &status) != 0) return RS_OK;
+    return rs_input_files_add(files, (rs_file_id){(uint64_t)status.st_dev, (uint64_t)status.st_ino},
+                              err);
 }
 
-static rs_status note_inputs(rs_input_files *files, const rs_checkpoint *checkpoint,
-                             const rs_scan_request *request, rs_error *err)
+rs_status rs_scan_note_inputs(rs_input_files *files, const rs_checkpoint *checkpoint,
+                              const char *path, rs_error *err)
 {
-    files->n = 0;
-    files->ids = rs_calloc(checkpoint->n_files + 2, sizeof *files->ids);
-    if (!files->ids)
-        return rs_fail_memory(err, "input files", (checkpoint->n_files + 2) * sizeof *files->ids);
     for (size_t i = 0; i < checkpoint->n_files; i++) {
         const rs_mapping *mapping = checkpoint->files[i].mapping;
-        files->ids[files->n++] = (rs_file_id){mapping->device, mapping->inode};
+        RS_TRY(rs_input_files_add(files, (rs_file_id){mapping->device, mapping->inode}, err));
     }
-    add_path(files, checkpoint->config_path);
-    add_path(files, request->map);
-    return rs_input_files_model(files, request->path, err);
+    RS_TRY(add_path(files, checkpoint->config_path, err));
+    return rs_input_files_model(files, path, err);
 }
 
 /* ---- files that changed while they were read ---- */
@@ -87,8 +83,9 @@ static rs_status scan_open(rs_result *result, rs_input_files *inputs,
                            const rs_context *context, rs_error *err)
 {
     json_t *map;
-    RS_TRY(note_inputs(inputs, checkpoint, request, err));
-    rs_status status = read_map(&map, request->map, err);
+    RS_TRY(rs_scan_note_inputs(inputs, checkpoint, request->path, err));
+    RS_TRY(add_path(inputs, request->map, err));
+    rs_status status = rs_scan_read_map(&map, request->map, err);
     if (status == RS_OK) status = scan_mapped(result, checkpoint, map, request, context, err);
     if (status == RS_OK) status = rs_verify_checkpoint(result, checkpoint, err);
     json_decref(map);

@@ -144,29 +144,6 @@ typedef struct layer_cells {
     double of[RS_HEAD_MEASURES][3]; /* mean, min, max over its heads; NaN when none has a value */
 } layer_cells;
 
-static void set_statistics(layer_cells *cells, const rs_head *heads, size_t n)
-{
-    size_t count[RS_HEAD_MEASURES] = {0};
-    for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
-        memcpy(cells->of[c], (const double[3]){0, INFINITY, -INFINITY}, sizeof cells->of[c]);
-    for (size_t i = 0; i < n; i++) {
-        const rs_head_row row = rs_head_row_of(&heads[i]);
-        for (size_t c = 0; c < RS_HEAD_MEASURES; c++) {
-            double value = rs_column_value(&rs_measure_columns[c], &row), *of = cells->of[c];
-            if (isnan(value)) continue;
-            count[c]++;
-            of[0] += value;
-            of[1] = fmin(of[1], value);
-            of[2] = fmax(of[2], value);
-        }
-    }
-    for (size_t c = 0; c < RS_HEAD_MEASURES; c++)
-        if (count[c])
-            cells->of[c][0] /= (double)count[c];
-        else
-            cells->of[c][0] = NAN; /* and the others are infinite, which is null too */
-}
-
 static rs_status layer_columns(rs_column *columns, rs_arena *arena, rs_error *err)
 {
     static const char *const suffixes[3] = {"_mean", "_min", "_max"};
@@ -186,7 +163,7 @@ static rs_status add_layer_row(rs_table *table, const rs_head *heads, size_t n, 
 {
     const rs_product *p = heads->product;
     layer_cells cells = {.keys = rs_scan_keys_of(p, p->head), .heads = (int64_t)n};
-    set_statistics(&cells, heads, n);
+    rs_measure_statistics(cells.of, heads, n);
     return rs_table_append(table, &cells, err);
 }
 

@@ -80,6 +80,7 @@ for model in bert llama_bias_tied; do
 done
 ask compare "$models/forward/bert" "$models/forward/gpt2" --random 2 --seq-len 12 --threshold rank_fell=0,rank_rose=0
 ask compare "$models/compare/base" "$models/compare/deep"
+ask scan "$models/compare/base" "$models/compare/deep" nowhere "$models/families/mamba2" "$models/compare/moved"
 for model in "$models"/families/*/; do
     [ -f "$model/config.json" ] && "$RANKSCOPE" scan "$model" --quiet --json "family-$(basename "$model").json" 2>/dev/null
 done

@@ -46,6 +46,8 @@ walk certify "$golden/forward/bert" --tokens ids.json --steps 0:1,1:0 --quiet --
 walk paths "$golden/paths/three" --tokens ids.json --ablate 0:1 --lesions --quiet --json lesions.json -- lesions.json
 walk certify "$golden/forward/mamba2" --tokens ids.json --no-inner-norm --
 walk paths "$golden/forward/gpt2" --tokens ids.json --sources --json - --
+walk scan "$golden/compare/base" "$golden/compare/nowhere" "$golden/compare/deep" --quiet --json series.json --html series.html -- series.json series.html
+walk probe "$golden/forward/bert" "$golden/forward/gpt2" --tokens ids.json --quiet --json beside.json --html beside.html -- beside.json beside.html
 walk compare "$golden/forward/bert" "$golden/forward/gpt2" --tokens ids.json --quiet --json compared.json --html compared.html -- compared.json compared.html
 walk compare "$golden/compare/base" "$golden/compare/rotated" "$golden/compare/narrow" --table all --
 walk tokenize spoken --text text.txt --text text.txt --json - --

@@ -49,6 +49,7 @@ def check(what, text, columns, colour, ascii):
 
 run = ["--random", "2", "--seq-len", "16"]
 commands = [["scan", "model"], ["probe", "model", *run], ["certify", "model", *run], ["paths", "model", *run], ["compare", "model", "model"],
+            ["scan", "model", "model"], ["probe", "model", "model", *run], ["certify", "model", "model", *run],
             ["lab", "list"], ["lab", "run", "causal-half-law"], ["scan", "model", "--table", "all", "--verbose"]]
 for words in commands:
     name = " ".join(words)
@@ -68,7 +69,8 @@ model = minilm or "model"
 page = ["--text", sources + "/share/page.txt"] if minilm else ["--random", "2", "--seq-len", "8"]
 first = [["scan", model], ["probe", model, *page], ["probe", model, *page, "--variants", "dong"],
          ["certify", model, *page, "--samples", "2"], ["paths", model, *page, "--samples", "1"],
-         ["compare", model, model],
+         ["compare", model, model], ["scan", model, model], ["probe", model, model, *page],
+         ["certify", model, model, *page, "--samples", "2"],
          ["lab", "list"], ["lab", "run", "causal-half-law", "--quick"], ["lab", "run", "lambda-attention", "--quick"],
          ["lab", "run", "dong-perturbation-lemma", "--quick"], ["doctor"], ["explain"], ["explain", "layer"],
          ["explain", "effective_rank"], ["explain", "blas_ok"]]

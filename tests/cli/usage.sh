@@ -15,10 +15,10 @@ refused "needs a command"
 refused "did you mean 'scan'?" scna
 refused "no such command" frobnicate
 refused "needs an input" scan
-refused "other: is a second PATH behind 'model': one checkpoint is taken at a time" scan model other
-says err "for path in A B; do rankscope scan \"\$path\"; done"
+refused "other: is a second PATH behind 'model': one checkpoint is taken at a time" paths model other
+says err "for path in A B; do rankscope paths \"\$path\"; done"
 says err "quote a name that has blanks"
-refused "b.txt: is a second PATH behind 'model'" probe model --text a.txt b.txt
+refused "b.txt: is a second PATH behind 'model', and no model" probe model --text a.txt b.txt
 says err "each text needs a --text of its own"
 refused "--tokens: is given twice, 'a.json' before" probe model --tokens a.json --tokens b.json
 says err "put all rows into one file"

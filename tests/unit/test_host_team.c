@@ -88,6 +88,28 @@ static rs_status compare(rs_result **out, const subject *of, rs_error *err)
     return rs_compare_checkpoints(out, of->model, &s, err);
 }
 
+static rs_status series(rs_result **out, const subject *of, rs_error *err)
+{
+    const char *const others[] = {RS_TEST_DATA "/forward/gpt2", of->model};
+    rs_scan_settings s;
+    rs_scan_settings_init(&s, sizeof s);
+    s.call.threads = 1;
+    s.others = others;
+    s.n_others = 2;
+    return rs_scan_checkpoint(out, of->model, &s, err);
+}
+
+static rs_status beside(rs_result **out, const subject *of, rs_error *err)
+{
+    const char *const others[] = {RS_TEST_DATA "/forward/gpt2"};
+    rs_certify_settings s;
+    rs_certify_settings_init(&s, sizeof s);
+    make_run(&s.run, &s.call);
+    s.others = others;
+    s.n_others = 1;
+    return rs_certify_checkpoint(out, of->model, &s, err);
+}
+
 static rs_status predict(rs_result **out, const subject *of, rs_error *err)
 {
     rs_predict_settings s;
@@ -136,6 +158,8 @@ static const struct {
     {certify, {BERT, RS_PRECISION_F64}, "bounds"},
     {paths, {BERT, RS_PRECISION_F64}, "paths"},
     {compare, {BERT, RS_PRECISION_F64}, "heads"},
+    {series, {BERT, RS_PRECISION_F64}, "series"},
+    {beside, {BERT, RS_PRECISION_F64}, "bounds"},
     {predict, {"attention-only-6", RS_PRECISION_F64}, "forward"},
 };
 

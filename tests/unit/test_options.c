@@ -69,6 +69,7 @@ static const double energies[] = {0.5, 0.9};
 static const rs_threshold dead_heads[] = {{"dead_head", 1.5}, {"qk_low_rank", 1}},
                           halvings[] = {{"halving", 0.001}, {"critical_below", 0.5}},
                           sinks[] = {{"attention_sink", 0}, {"token_collapse", 0.99}};
+static const rs_threshold falling_ranks[] = {{"rank_falls", 0.5}};
 static const rs_threshold falls[] = {{"rank_fell", 0}, {"turned_away", 9}};
 static const rs_map_choice maps[] = {{0, 1}, {1, 0}};
 
@@ -105,6 +106,8 @@ enum {
     X(lenient, CLI_SCAN, "lenient", "", UNSEEN, s->scan.lenient = true)                            \
     X(threshold, CLI_SCAN, "threshold", "dead_head=1.5,qk_low_rank=1", SHOWS,                      \
       (s->scan.thresholds = dead_heads, s->scan.n_thresholds = 2))                                 \
+    X(falling, CLI_SCAN, "threshold", "rank_falls=0.5", UNSEEN,                                    \
+      (s->scan.thresholds = falling_ranks, s->scan.n_thresholds = 1))                              \
     X(text, CLI_FED, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                          \
     X(texts, CLI_FED, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                                     \
       (s->common.run.texts = several, s->common.run.n_texts = 2))                                  \

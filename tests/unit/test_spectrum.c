@@ -414,6 +414,11 @@ static void null_model_equals_direct_simulation(void **state)
         double error =
             sqrt((square - effective * effective) * (1.0 / TRIALS + 1.0 / (double)model.trials));
         assert_true(fabs(model.effective_rank - effective) <= 4 * error + 1e-12);
+        /* A standard deviation of n numbers is known to about 1/sqrt(2n) of itself. */
+        double spread = sqrt((square - effective * effective) * TRIALS / (TRIALS - 1));
+        if (k > 1) /* of one direction it is 1 */
+            assert_close(model.effective_rank_spread, spread,
+                         4 * sqrt(0.5 / TRIALS + 0.5 / (double)model.trials));
         assert_close(model.nuclear_ratio, nuclear, 0.06);
         assert_close(model.stable_rank, stable, 0.06);
         assert_close(model.pseudo_rank, pseudo, 0.06);

@@ -93,6 +93,22 @@ static void scan(host *h)
     EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
 }
 
+/* Of two checkpoints, one of which is not there: it is skipped, and the other scanned. Products alone are
+ * gone through without asking for a thread's number. */
+static void scans_series(host *h)
+{
+    static const char *const others[] = {MODEL "/nowhere"}, *const same[] = {MODEL};
+    rs_scan_settings s;
+    rs_scan_settings_init(&s, sizeof s);
+    s.others = others;
+    s.n_others = 1;
+    EXPECT(h, rs_scan_checkpoint(&h->result, MODEL "/neither", &s, NULL) == RS_E_NOT_FOUND);
+    EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
+    rs_result_free(h->result);
+    s.others = same;
+    EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
+}
+
 static void scan_fails(host *h)
 {
     rs_scan_settings s;
@@ -182,6 +198,27 @@ static void compares(host *h)
     s.others = others;
     make_run(&s.run);
     EXPECT(h, rs_compare_checkpoints(&h->result, MODEL, &s, NULL) == RS_OK);
+}
+
+/* Two models over the same inputs. */
+static void beside(host *h)
+{
+    static const char *const others[] = {MODEL}, *const none[] = {MODEL "/nowhere"};
+    rs_probe_settings s;
+    rs_certify_settings c;
+    rs_probe_settings_init(&s, sizeof s);
+    make_run(&s.run);
+    s.n_others = 1;
+    EXPECT(h, rs_probe_checkpoint(&h->result, MODEL, &s, NULL) == RS_E_USAGE);
+    s.others = none;
+    EXPECT(h, rs_probe_checkpoint(&h->result, MODEL, &s, NULL) == RS_E_NOT_FOUND);
+    rs_certify_settings_init(&c, sizeof c);
+    make_run(&c.run);
+    c.others = none;
+    c.n_others = 1;
+    EXPECT(h, rs_certify_checkpoint(&h->result, MODEL, &c, NULL) == RS_E_NOT_FOUND);
+    s.others = others;
+    EXPECT(h, rs_probe_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
 }
 
 static void tokenizes(host *h)
@@ -377,6 +414,7 @@ static const struct step {
      "rs_edit_distance",
      statuses, false, false},
     {"rs_scan_settings_init rs_scan_checkpoint", scan, true, false},
+    {"rs_scan_checkpoint", scans_series, false, false},
     {"rs_scan_checkpoint", scan_fails, false, false},
     {"rs_probe_settings_init rs_probe_checkpoint", probe, true, false},
     {"rs_probe_checkpoint", probe_fails, false, false},
@@ -385,6 +423,7 @@ static const struct step {
     {"rs_paths_settings_init rs_paths_checkpoint", paths, true, false},
     {"rs_paths_checkpoint", paths_fail, false, false},
     {"rs_compare_settings_init rs_compare_checkpoints", compares, true, false},
+    {"rs_probe_checkpoint rs_certify_checkpoint", beside, true, false},
     {"rs_tokenize_settings_init rs_tokenize", tokenizes, true, true},
     {"rs_lab_settings_init rs_lab", runs_lab, true, true},
     {"rs_predict_settings_init rs_predict", predicts, true, true},
