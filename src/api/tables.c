@@ -124,6 +124,8 @@ static const struct {
               {&rs_lab_pretrained_models_kind, NULL},
               {&rs_lab_noci_runs_kind, NULL},
               {&rs_lab_noci_recipes_kind, NULL},
+              {&rs_lab_gap_ways_kind, NULL},
+              {&rs_lab_gap_runs_kind, NULL},
               {&rs_doctor_machine_kind, NULL},
               {&rs_doctor_speed_kind, NULL},
               {&rs_explain_words_kind, NULL},

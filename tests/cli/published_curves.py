@@ -192,6 +192,7 @@ PUBLISHED = {
     "noci_fig1_training": {},
     "noci_fig5_adam": {},
     "noci_table1_small": {},
+    "gap_training": {},
     "xiong_last_layer": {},
     "alarms_loss": {},
 }
