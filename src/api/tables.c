@@ -126,6 +126,8 @@ static const struct {
               {&rs_lab_noci_recipes_kind, NULL},
               {&rs_lab_gap_ways_kind, NULL},
               {&rs_lab_gap_runs_kind, NULL},
+              {&rs_lab_skipless_ways_kind, NULL},
+              {&rs_lab_skipless_runs_kind, NULL},
               {&rs_doctor_machine_kind, NULL},
               {&rs_doctor_speed_kind, NULL},
               {&rs_explain_words_kind, NULL},

@@ -182,6 +182,7 @@ extern const rs_lab_experiment rs_lab_noci_fig1_training;
 extern const rs_lab_experiment rs_lab_noci_fig5_adam;
 extern const rs_lab_experiment rs_lab_noci_table1_small;
 extern const rs_lab_experiment rs_lab_gap_training;
+extern const rs_lab_experiment rs_lab_skipless_train;
 extern const rs_lab_experiment rs_lab_alarms;
 
 /* What the tables that all share can have, for rs_explain. */
@@ -195,6 +196,7 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
     rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind,
     rs_lab_table1_cells_kind, rs_lab_table1_runs_kind, rs_lab_fig3_layers_kind,
-    rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind, rs_lab_gap_ways_kind, rs_lab_gap_runs_kind;
+    rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind, rs_lab_gap_ways_kind, rs_lab_gap_runs_kind,
+    rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind;
 
 #endif

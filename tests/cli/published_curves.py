@@ -193,6 +193,7 @@ PUBLISHED = {
     "noci_fig5_adam": {},
     "noci_table1_small": {},
     "gap_training": {},
+    "skipless_train": {},
     "xiong_last_layer": {},
     "alarms_loss": {},
 }
