@@ -440,15 +440,17 @@ const cli_option cli_options[] = {
          "The checkpoint (directory, .safetensors or .gguf file) that lambda-figure-1, -2 and -3 "
          "run in place of random weights, on 32 windows of 128 random token ids (4 with "
          "--quick), to judge what was published of trained models; whose heads kobayashi-fig4 "
-         "measures; for dong-depth-pretrained up to three: a BERT, an ALBERT, an XLNet."},
+         "measures, and whose paths dong-ensembles looks at; for dong-depth-pretrained up to "
+         "three: a BERT, an ALBERT, an XLNet."},
     {"text", "FILE", CLI_TEXT, AT(lab.text), CLI_LAB, NULL, NULL,
      .help =
          "With --model: run it on the first 32 windows (4 with --quick) of this text in place of "
          "random token ids."},
     {"data", "PATH[,PATH]", CLI_TEXT, AT(lab.data), CLI_LAB, NULL, NULL,
-     .help = "Data of your own for experiments that train on some: a text, or images (an .npy array "
-             "whose name ends in x.npy, its labels beside it in y.npy), or one of each. Claims "
-             "about data that are not there are skipped."},
+     .help =
+         "Data of your own for experiments that train on some: a text, or images (an .npy array "
+         "whose name ends in x.npy, its labels beside it in y.npy), or one of each. Claims "
+         "about data that are not there are skipped."},
     {"preset", "NAME", CLI_TEXT, AT(predict.preset), CLI_PREDICT, NULL, NULL,
      .help = "An architecture by name instead of PATH; 'list' shows the names."},
     {"remedies", "best|all|NAME[,NAME]", CLI_TEXT, AT(predict.remedies), CLI_PREDICT, "best", NULL,

@@ -23,11 +23,11 @@ static bool ends_in(const char *path, const char *tail)
 }
 
 /* Reads a file once: that it is there, and what its bytes are. */
-static rs_status look(rs_lab_data *data, const char *path, rs_input_files *files, rs_error *err)
+static rs_status look(uint64_t *print, const char *path, rs_input_files *files, rs_error *err)
 {
     rs_mapping *file;
     RS_TRY(rs_mapping_open(&file, path, err));
-    data->print = rs_task_print(data->print, file);
+    *print = rs_task_print(*print, file);
     rs_status status = rs_mapping_check(file, err);
     if (status == RS_OK)
         status = rs_input_files_add(files, (rs_file_id){file->device, file->inode}, err);
@@ -62,11 +62,11 @@ static rs_status take_file(rs_lab_data *data, const char *path, rs_input_files *
 {
     if (!ends_in(path, ".npy")) {
         RS_TRY(take(&data->text, path, "texts", err));
-        return look(data, path, files, err);
+        return look(&data->text_print, path, files, err);
     }
     RS_TRY(take_images(data, path, err));
-    RS_TRY(look(data, data->x, files, err));
-    return look(data, data->y, files, err);
+    RS_TRY(look(&data->images_print, data->x, files, err));
+    return look(&data->images_print, data->y, files, err);
 }
 
 rs_status rs_lab_data_open(rs_lab_data *out, const char *list, rs_input_files *files, rs_error *err)

@@ -12,7 +12,8 @@ typedef struct rs_lab_data {
     char *text; /* UTF-8; NULL: none */
     char *x,
         *y; /* .npy of images, and of their labels: x.npy of its name become y.npy; NULL: none */
-    uint64_t print; /* a number of the bytes of all of them: kept runs are of these alone */
+    /* A number of the bytes of each, 0 without: kept runs are of these alone. */
+    uint64_t text_print, images_print;
 } rs_lab_data;
 
 /* Sorts PATH[,PATH]: a name that ends in .npy is of images, any other of a text, one of each at most;

@@ -129,7 +129,8 @@ static rs_status run_gap_training(rs_lab_report *report, const rs_lab_options *o
                              .n_seen = SEEN,
                              .see = see};
     rs_status status = rs_losses_train(&all, context, err);
-    if (status == RS_OK) status = rs_lab_say_runs(report, &all.grid, quick, RS_LOSS_SEEDS, err);
+    if (status == RS_OK)
+        status = rs_lab_say_runs(report, 1, &all.grid, 0, quick, RS_LOSS_SEEDS, err);
     if (status == RS_OK) status = report_all(report, &all, err);
     int seeds = all.grid.seeds;
     rs_losses_close(&all);

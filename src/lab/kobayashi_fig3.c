@@ -107,7 +107,9 @@ static rs_status open_model(model *m, int which, const rs_lab_report *report,
                              : write_images(&m->task, data, err));
     m->grid = (rs_lab_grid){.experiment = report->experiment,
                             .kept = options->kept,
-                            .data = data ? data->print : 0,
+                            .data = !data               ? 0
+                                    : which == LANGUAGE ? data->text_print
+                                                        : data->images_print,
                             .task = m->task,
                             .model = of[which].fields,
                             .recipes = options->quick ? quick_recipes : recipes,
@@ -317,7 +319,6 @@ static rs_status report_model(rs_lab_report *report, const model *m, const rs_la
     if (m->there) {
         RS_TRY(rs_lab_grid_table(report, &m->grid, runs, 1, err));
         RS_TRY(claim_learning(report, m, err));
-        RS_TRY(rs_lab_say_runs(report, &m->grid, options->quick, SEEDS, err));
     }
     return claim_model(report, m, options->quick, err);
 }
@@ -342,6 +343,9 @@ static rs_status run_kobayashi_fig3(rs_lab_report *report, const rs_lab_options 
             status = rs_lab_grid_train(&models[k].grid, context, err);
     }
     if (status == RS_OK) status = report_all(report, models, options, err);
+    if (status == RS_OK)
+        status = rs_lab_say_runs(report, MODELS, &models->grid, sizeof *models, options->quick,
+                                 SEEDS, err);
     int seeds = models[LANGUAGE].grid.seeds;
     for (int k = 0; k < MODELS; k++)
         close_model(&models[k]);

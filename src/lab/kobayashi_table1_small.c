@@ -289,7 +289,7 @@ static rs_status report_all(rs_lab_report *report, const table1 *t, bool quick, 
     RS_TRY(add_cells(report, t, err));
     RS_TRY(rs_lab_grid_table(report, &t->grid, rs_lab_table1_runs_kind.name, 1, err));
     RS_TRY(claim_all(report, t, err));
-    return rs_lab_say_runs(report, &t->grid, quick, SEEDS, err);
+    return rs_lab_say_runs(report, 1, &t->grid, 0, quick, SEEDS, err);
 }
 
 static rs_status run_kobayashi_table1_small(rs_lab_report *report, const rs_lab_options *options,
@@ -301,7 +301,7 @@ static rs_status run_kobayashi_table1_small(rs_lab_report *report, const rs_lab_
     RS_TRY(rs_lab_language(&task, options->data, err));
     t.grid = (rs_lab_grid){.experiment = report->experiment,
                            .kept = options->kept,
-                           .data = options->data ? options->data->print : 0,
+                           .data = options->data ? options->data->text_print : 0,
                            .task = task,
                            .model = "'depth': 2, 'd_model': 48, 'heads': 2, 'mlp_width': 96",
                            .recipes = quick ? quick_cells : cells,

@@ -121,6 +121,7 @@ extern const rs_lab_experiment rs_lab_dong_depth_init;
 extern const rs_lab_experiment rs_lab_dong_depth_pretrained;
 extern const rs_lab_experiment rs_lab_dong_paths;
 extern const rs_lab_experiment rs_lab_dong_ensemble;
+extern const rs_lab_experiment rs_lab_dong_ensembles;
 extern const rs_lab_experiment rs_lab_dong_sorting;
 extern const rs_lab_experiment rs_lab_dong_convex_hull;
 extern const rs_lab_experiment rs_lab_dong_memorization;
@@ -152,6 +153,7 @@ extern const rs_lab_experiment rs_lab_lambda_theorem_4_1;
 extern const rs_lab_experiment rs_lab_lambda_figure_1;
 extern const rs_lab_experiment rs_lab_lambda_figure_2;
 extern const rs_lab_experiment rs_lab_lambda_figure_3;
+extern const rs_lab_experiment rs_lab_lambda_table1_small;
 extern const rs_lab_experiment rs_lab_kobayashi_fig1;
 extern const rs_lab_experiment rs_lab_kobayashi_fig2;
 extern const rs_lab_experiment rs_lab_kobayashi_fig4;
@@ -196,7 +198,9 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
     rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind,
     rs_lab_table1_cells_kind, rs_lab_table1_runs_kind, rs_lab_fig3_layers_kind,
-    rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind, rs_lab_gap_ways_kind, rs_lab_gap_runs_kind,
+    rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind, rs_lab_lambda_ways_kind,
+    rs_lab_lambda_runs_kind, rs_lab_lambda_starts_kind, rs_lab_ensembles_lengths_kind,
+    rs_lab_ensembles_lesions_kind, rs_lab_gap_ways_kind, rs_lab_gap_runs_kind,
     rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind;
 
 #endif

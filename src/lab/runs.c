@@ -174,16 +174,29 @@ static int count_runs(const rs_lab_grid *grid)
     return total;
 }
 
-rs_status rs_lab_say_runs(rs_lab_report *report, const rs_lab_grid *grid, bool quick, int own,
-                          rs_error *err)
+rs_status rs_lab_say_runs(rs_lab_report *report, int n, const rs_lab_grid *grids, size_t apart,
+                          bool quick, int own, rs_error *err)
 {
     const rs_lab_experiment *of = rs_lab_find(report->experiment);
-    char message[240];
+    char message[240], range[40];
     double seconds = of ? strtod(quick ? of->takes_quick : of->takes, NULL) : 0;
-    if (!quick) seconds *= (double)grid->seeds / own;
+    int runs = 0, least = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        const void *at = (const char *)grids + (size_t)i * apart;
+        const rs_lab_grid *grid = at;
+        if (grid->n_recipes == 0) continue;
+        runs += count_runs(grid);
+        least = least == 0 || grid->steps < least ? grid->steps : least;
+        most = grid->steps > most ? grid->steps : most;
+    }
+    if (!quick) seconds *= (double)grids->seeds / own;
+    if (least < most)
+        snprintf(range, sizeof range, "%d to %d", least, most);
+    else
+        snprintf(range, sizeof range, "%d", most);
     snprintf(message, sizeof message,
-             "%s: %d runs of %d steps, about %.0f s foreseen on two cores that do nothing else",
-             report->experiment, count_runs(grid), grid->steps, seconds);
+             "%s: %d runs of %s steps, about %.0f s foreseen on two cores that do nothing else",
+             report->experiment, runs, range, seconds);
     rs_finding finding = rs_finding_of(RS_INFO, "training_runs");
     finding.message = message;
     finding.hint = "--db FILE keeps finished runs, --seeds N trains fewer";

@@ -48,10 +48,11 @@ typedef struct rs_lab_grid {
  * closed. Errors: those of a task, RS_E_INTERRUPTED. */
 rs_status rs_lab_grid_train(rs_lab_grid *grid, const rs_context *context, rs_error *err);
 void rs_lab_grid_close(rs_lab_grid *grid);
-/* Says how many runs of how many steps a grid is, and how long they take by the experiment's `takes` of
- * `own` seeds, or by `takes_quick`. */
-rs_status rs_lab_say_runs(rs_lab_report *report, const rs_lab_grid *grid, bool quick, int own,
-                          rs_error *err);
+/* Says how many runs, of how many steps, n grids are, `apart` bytes from one to the next (those without
+ * recipes have none), and how long they take by the experiment's `takes` of `own` seeds, or by
+ * `takes_quick`. */
+rs_status rs_lab_say_runs(rs_lab_report *report, int n, const rs_lab_grid *grids, size_t apart,
+                          bool quick, int own, rs_error *err);
 rs_grid_run *rs_lab_grid_run(const rs_lab_grid *grid, int recipe, int rate, int seed);
 int rs_lab_grid_rates(const rs_lab_grid *grid, int recipe);
 /* Runs of a recipe that diverged. */

@@ -227,7 +227,7 @@ static rs_status run_skipless_train(rs_lab_report *report, const rs_lab_options 
     all.grid = (rs_lab_grid){
         .experiment = report->experiment,
         .kept = options->kept,
-        .data = text ? options->data->print : 0,
+        .data = text ? options->data->text_print : 0,
         .task = data,
         .model = "'depth': 8, 'd_model': 32, 'heads': 2, 'mask': 'causal', 'norm': 'pre',"
                  " 'norm_affine': 'gain', 'mlp': 'gelu', 'mlp_width': 64",
@@ -240,7 +240,8 @@ static rs_status run_skipless_train(rs_lab_report *report, const rs_lab_options 
         .n_seen = SEEN,
         .see = see};
     rs_status status = rs_losses_train(&all, context, err);
-    if (status == RS_OK) status = rs_lab_say_runs(report, &all.grid, quick, RS_LOSS_SEEDS, err);
+    if (status == RS_OK)
+        status = rs_lab_say_runs(report, 1, &all.grid, 0, quick, RS_LOSS_SEEDS, err);
     if (status == RS_OK) status = report_all(report, &all, err);
     int seeds = all.grid.seeds;
     rs_losses_close(&all);

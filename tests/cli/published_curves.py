@@ -165,6 +165,8 @@ PUBLISHED = {
     "kobayashi_fig1_balance": {},
     "kobayashi_fig2": {},
     "kobayashi_fig3": {},
+    "lambda_table1_small": {},
+    "dong_ensembles": {},
     "kobayashi_table1_small": {},
     "kobayashi_fig4": {},
     "kobayashi_fig5": {},

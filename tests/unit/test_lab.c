@@ -221,7 +221,7 @@ static void models_are_offered_where_they_are_taken(void **state)
         assert_int_equal(rs_lab_check(e->id, e->takes_models + 1, false, &err), RS_E_USAGE);
         takers += e->takes_models > 0;
     }
-    assert_int_equal(takers, 5);
+    assert_int_equal(takers, 6);
 }
 
 static rs_status list_and_claim(rs_error *err)

@@ -47,14 +47,17 @@ static void files_are_told_apart(void **state)
     assert_string_equal(data.text, "lab text.txt");
     assert_string_equal(data.x, "lab_x.npy");
     assert_string_equal(data.y, "lab_y.npy");
+    assert_true(data.text_print != 0 && data.images_print != 0);
+    assert_true(data.text_print != data.images_print);
     rs_lab_data_close(&data);
     assert_int_equal(open_list(&data, "lab text.txt", &err), RS_OK);
     assert_null(data.x);
-    uint64_t before = data.print;
+    uint64_t before = data.text_print;
+    assert_true(data.images_print == 0);
     rs_lab_data_close(&data);
     write_file("lab text.txt", "next");
     assert_int_equal(open_list(&data, "lab text.txt", &err), RS_OK);
-    assert_true(before != 0 && data.print != 0 && data.print != before);
+    assert_true(before != 0 && data.text_print != 0 && data.text_print != before);
     rs_lab_data_close(&data);
 }
 

@@ -1,0 +1,597 @@
+/*
+ * dong_ensembles.c: whether a network with skips is an ensemble of weakly dependent shallow networks,
+ * as Dong, Cordonnier, Loukas (ICML 2021, arXiv 2103.03404) read their sum over paths: what short paths
+ * make of the output, how alike paths of one length are, and what is lost without heads, one by one and
+ * several at once (docs/paths.md, Table paths, Table lesions). Of a small language model before and
+ * behind its training, and of the user's.
+ */
+#include "lab/language.h"
+#include "lab/toy.h"
+
+#include "base/memory.h"
+#include "paths/paths.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LAYERS = 6,
+    HEADS = 2,
+    LENGTHS = 64, /* of a user's model at most; longer ones are not shown */
+    SETS = 12,    /* sizes of sets of heads: 1, 2, 4, 8 ..., all */
+    SEEDS = 3,
+    STEPS = 1200,
+    QUICK_STEPS = 60,
+    SAMPLES = 16,
+    QUICK_SAMPLES = 2,
+    PATHS = 16
+};
+/* A number of several samples, draws or seeds. */
+typedef struct gathered {
+    double sum, squares, n;
+} gathered;
+
+static void gather(gathered *g, double value)
+{
+    if (isnan(value)) return;
+    g->sum += value, g->squares += value * value, g->n++;
+}
+
+static rs_lab_spread spread_of(const gathered *g)
+{
+    double mean = g->n > 0 ? g->sum / g->n : (double)NAN;
+    double spread = g->n > 1 ? fmax(g->squares - g->sum * mean, 0) / (g->n - 1) / g->n : INFINITY;
+    return (rs_lab_spread){mean, sqrt(spread)};
+}
+
+/* What was seen of a network on some samples. */
+typedef struct seen {
+    int longest; /* length of the longest path */
+    gathered cosine[LENGTHS],
+        missing[LENGTHS];  /* by samples: of two paths; ‖sum up to k − X‖/‖X‖ */
+    double null[LENGTHS];  /* of the cosine by chance */
+    double nll[LENGTHS];   /* loss with paths up to a length alone */
+    int sets, heads[SETS]; /* how many heads are left out */
+    gathered rise[SETS], alone[SETS]; /* by draws: the loss's rise, the heads' own added up */
+    double cross[SETS];               /* sum of rise times alone */
+    double most;                      /* the largest rise by one head */
+    bool loss;                        /* it predicts tokens */
+} seen;
+
+/* ---- reading the tables of paths ---- */
+
+static void read_lengths(seen *s, const rs_result *result)
+{
+    const rs_table *lengths = rs_result_table(result, "lengths"),
+                   *paths = rs_result_table(result, "paths"),
+                   *truncated = rs_result_table(result, "truncated");
+    for (size_t i = 0; lengths && i < rs_table_rows(lengths); i++) {
+        int k = (int)rs_lab_cell(lengths, i, "length");
+        if (k < 0 || k >= LENGTHS) continue;
+        s->longest = k > s->longest ? k : s->longest;
+        gather(&s->missing[k], rs_lab_cell(lengths, i, "cumulative_error"));
+    }
+    for (size_t i = 0; paths && i < rs_table_rows(paths); i++) {
+        int k = (int)rs_lab_cell(paths, i, "length");
+        if (k < 0 || k >= LENGTHS) continue;
+        gather(&s->cosine[k], rs_lab_cell(paths, i, "cosine"));
+        s->null[k] = rs_lab_cell(paths, i, "cosine_null");
+    }
+    for (size_t i = 0; truncated && i < rs_table_rows(truncated); i++) {
+        int sample = rs_table_find_column(truncated, "sample"),
+            length = rs_table_find_column(truncated, "max_length");
+        int64_t k = rs_table_int(truncated, i, (size_t)length);
+        if (rs_table_int(truncated, i, (size_t)sample) != RS_NULL_INT || k < 0 || k >= LENGTHS)
+            continue;
+        s->nll[k] = rs_lab_cell(truncated, i, "nll");
+    }
+}
+
+static int set_of(seen *s, int heads)
+{
+    for (int i = 0; i < s->sets; i++)
+        if (s->heads[i] == heads) return i;
+    if (s->sets == SETS) return -1;
+    s->heads[s->sets] = heads;
+    return s->sets++;
+}
+
+static void read_lesions(seen *s, const rs_result *result)
+{
+    const rs_table *lesions = rs_result_table(result, "lesions");
+    s->most = -INFINITY;
+    for (size_t i = 0; lesions && i < rs_table_rows(lesions); i++) {
+        const char *kind = rs_lab_cell_text(lesions, i, "kind");
+        double rise = rs_lab_cell(lesions, i, "loss_rise");
+        bool one = strcmp(kind, "head") == 0;
+        if ((!one && strcmp(kind, "heads") != 0) || isnan(rise)) continue;
+        int set = set_of(s, (int)rs_lab_cell(lesions, i, "heads"));
+        double alone = one ? rise : rs_lab_cell(lesions, i, "single_rises");
+        s->loss = true;
+        if (one) s->most = fmax(s->most, rise);
+        if (set < 0) continue;
+        gather(&s->rise[set], rise);
+        gather(&s->alone[set], alone);
+        s->cross[set] += rise * alone;
+    }
+}
+
+static rs_status look(seen *s, const rs_network *network, const rs_inputs *inputs,
+                      const rs_context *context, rs_error *err)
+{
+    rs_paths_options options;
+    rs_result *result = rs_result_new("paths");
+    if (!result) return rs_fail_memory(err, "a result", 1);
+    rs_paths_defaults(&options);
+    options.paths = PATHS;
+    options.lesions = true;
+    *s = (seen){0};
+    for (int k = 0; k < LENGTHS; k++)
+        s->nll[k] = NAN;
+    rs_status status = rs_paths(result, network, inputs, &options, context, err);
+    if (status == RS_OK) {
+        read_lengths(s, result);
+        read_lesions(s, result);
+    }
+    rs_result_free(result);
+    return status;
+}
+
+/* ---- the small model ---- */
+
+typedef struct trained_look {
+    seen *out;
+    int64_t samples;
+} trained_look;
+
+/* The evaluation set's own samples, each its letters. */
+static rs_status look_trained(void *user, rs_learner *learner, rs_train_task *task, rs_error *err)
+{
+    trained_look *t = user;
+    rs_task_batch batch = {0};
+    rs_inputs *inputs = NULL;
+    RS_TRY(rs_task_batch_new(&batch, rs_task_sizes(task), t->samples, err));
+    rs_status status = rs_task_fill(&batch, task, RS_TASK_EVAL, 0, err);
+    const rs_input_source source = {
+        .ids = batch.tokens, .n_ids = batch.samples, .id_length = rs_task_sizes(task)->n_tok};
+    if (status == RS_OK) status = rs_inputs_open(&inputs, &source, learner->network, NULL, 0, err);
+    if (status == RS_OK) status = look(t->out, learner->network, inputs, learner->context, err);
+    rs_inputs_close(inputs);
+    rs_task_batch_free(&batch);
+    return status;
+}
+
+/* steps 0: as it was drawn. */
+static rs_status train(seen *out, bool *diverged, int steps, int64_t samples, uint64_t seed,
+                       const rs_context *context, rs_error *err)
+{
+    char text[1200], *fields = NULL;
+    trained_look t = {out, samples};
+    const rs_lab_finish finish = {&t, look_trained};
+    RS_TRY(rs_lab_language(&fields, NULL, err));
+    snprintf(
+        text, sizeof text,
+        "{%s, 'model': {'depth': %d, 'd_model': 48, 'heads': %d, 'mlp_width': 96}, 'steps': %d,"
+        " 'seed': %llu, 'rank_every': 0, 'optimizer': {'lr': 2e-3%s}}",
+        fields, LAYERS, HEADS, steps, (unsigned long long)seed, RS_LANGUAGE_DECAYS("0.1", "0.1"));
+    rs_status status = rs_lab_train_seen(diverged, text, &finish, context, err);
+    rs_free(fields);
+    return status;
+}
+
+enum { START, TRAINED, STATES };
+static const char *const state_names[STATES] = {"start", "trained"};
+
+typedef struct ensembles {
+    seen of[STATES][SEEDS];
+    bool diverged[SEEDS]; /* its training did; it is in no mean, and is counted */
+    int seeds;
+    seen model;
+    const char *path; /* NULL: no model was named */
+} ensembles;
+
+static rs_status train_all(ensembles *e, bool quick, const rs_context *context, rs_error *err)
+{
+    int steps[STATES] = {0, quick ? QUICK_STEPS : STEPS};
+    rs_status status = RS_OK;
+    rs_error first = {0};
+#pragma omp parallel for num_threads(context->threads) schedule(dynamic)
+    for (int i = 0; i < STATES * e->seeds; i++) {
+        rs_error own = {0};
+        bool diverged = false;
+        int state = STATES - 1 - i / e->seeds, seed = i % e->seeds;
+        rs_status made = rs_check_cancelled(context, &own);
+        if (made == RS_OK)
+            made =
+                train(&e->of[state][seed], &diverged, steps[state], quick ? QUICK_SAMPLES : SAMPLES,
+                      context->seed + (uint64_t)seed, context, &own);
+        if (state == TRAINED) e->diverged[seed] = diverged;
+        if (made != RS_OK) rs_keep_first(&status, &first, made, &own);
+    }
+    if (status != RS_OK && err) *err = first;
+    return status;
+}
+
+/* ---- numbers of a network, and of several seeds ---- */
+
+/* What paths of at most half the attentions miss of the last state. */
+static rs_lab_spread missing_at_half(const seen *s)
+{
+    return spread_of(&s->missing[s->longest / 2]);
+}
+
+/* The length whose paths are most alike. */
+static int most_alike(const seen *s)
+{
+    int most = 1;
+    for (int k = 1; k <= s->longest; k++)
+        if (fabs(spread_of(&s->cosine[k]).mean) > fabs(spread_of(&s->cosine[most]).mean)) most = k;
+    return most;
+}
+
+static rs_lab_spread alike(const seen *s)
+{
+    rs_lab_spread a = spread_of(&s->cosine[most_alike(s)]);
+    return (rs_lab_spread){fabs(a.mean), a.error};
+}
+
+static rs_lab_spread above_chance(const seen *s)
+{
+    int k = most_alike(s);
+    rs_lab_spread a = spread_of(&s->cosine[k]);
+    return (rs_lab_spread){fabs(a.mean) - s->null[k], a.error};
+}
+
+/* Of the head that matters most: its rise of the loss over that without any head. */
+static rs_lab_spread one_head(const seen *s)
+{
+    int all = s->sets - 1;
+    return (rs_lab_spread){s->most / spread_of(&s->rise[all]).mean, INFINITY};
+}
+
+/* Mean rise of the loss without a set of heads over what they cost alone; the error is that of the
+ * residuals rise - ratio alone over draws. */
+static rs_lab_spread ratio_of(const seen *s, int set)
+{
+    const gathered *r = &s->rise[set], *a = &s->alone[set];
+    double ratio = r->sum / a->sum;
+    double residuals = r->squares - 2 * ratio * s->cross[set] + ratio * ratio * a->squares;
+    double error =
+        r->n > 1 ? sqrt(fmax(residuals, 0) / (r->n - 1) * r->n) / fabs(a->sum) : INFINITY;
+    return (rs_lab_spread){ratio, error};
+}
+
+/* The same of four heads (of the largest set, where that is smaller), less 1. */
+static rs_lab_spread together(const seen *s)
+{
+    rs_lab_spread r = ratio_of(s, s->sets > 2 ? 2 : s->sets - 1);
+    return (rs_lab_spread){r.mean - 1, r.error};
+}
+
+/* ---- tables and the figure ---- */
+
+typedef struct length_cells {
+    const char *network;
+    int64_t length;
+    double cosine, cosine_error, null, missing, missing_error, nll;
+} length_cells;
+
+#define LENGTH(member, name, title, formula, provenance)                                           \
+    RS_COLUMN(length_cells, member, name, title, NULL, formula, provenance)
+static const rs_column length_columns[] = {
+    LENGTH(network, "network", "network", "start, trained, or the model that was named", NULL),
+    LENGTH(length, "length", "length", "heads that a path takes", NULL),
+    LENGTH(cosine, "cosine", "cosine",
+           "of what two paths of that length add to the output, mean over pairs, samples and seeds",
+           "measured"),
+    LENGTH(cosine_error, "cosine_error", "its error", "standard error over seeds, or samples",
+           "measured"),
+    LENGTH(null, "cosine_null", "cosine by chance", "1/sqrt(n d pairs)", "predicted"),
+    LENGTH(missing, "cumulative_error", "what is missing",
+           "|sum of all paths of at most that length - X|_F/|X|_F, X the last state", "measured"),
+    LENGTH(missing_error, "cumulative_error_error", "its error",
+           "standard error over seeds, or samples", "measured"),
+    LENGTH(nll, "nll", "loss with these alone", "nats a token, mean over seeds", "measured"),
+};
+const rs_table_kind rs_lab_ensembles_lengths_kind = {
+    "lab", "dong_ensembles_lengths", {RS_PART(length_columns)}};
+
+typedef struct lesion_cells {
+    const char *network;
+    int64_t heads, draws;
+    double rise, rise_error, alone, ratio, ratio_error;
+} lesion_cells;
+
+#define LESION(member, name, title, formula, provenance)                                           \
+    RS_COLUMN(lesion_cells, member, name, title, NULL, formula, provenance)
+static const rs_column lesion_columns[] = {
+    LESION(network, "network", "network", "start, trained, or the model that was named", NULL),
+    LESION(heads, "heads", "heads left out", "at once", NULL),
+    LESION(draws, "draws", "draws", "single heads, or sets of heads, of all seeds", NULL),
+    LESION(rise, "loss_rise", "rise of the loss", "nats a token, mean over draws", "measured"),
+    LESION(rise_error, "loss_rise_error", "its error", "standard error over draws", "measured"),
+    LESION(alone, "single_rises", "sum of single rises", "of the same heads, each left out alone",
+           "measured"),
+    LESION(ratio, "ratio", "together over alone",
+           "mean rise of the loss over the mean sum of single rises: 1 where heads work "
+           "independently",
+           "measured"),
+    LESION(ratio_error, "ratio_error", "its error", "standard error over draws", "measured"),
+};
+const rs_table_kind rs_lab_ensembles_lesions_kind = {
+    "lab", "dong_ensembles_lesions", {RS_PART(lesion_columns)}};
+
+static void add_gathered(gathered *to, const gathered *from)
+{
+    to->sum += from->sum, to->squares += from->squares, to->n += from->n;
+}
+
+/* All seeds of a state together: lengths by seeds, draws by draws. */
+static seen pool(const ensembles *e, int state)
+{
+    seen all = {0};
+    double n = 0;
+    for (int s = 0; s < e->seeds; s++) {
+        const seen *one = &e->of[state][s];
+        if (state == TRAINED && e->diverged[s]) continue;
+        all.longest = one->longest;
+        all.sets = one->sets;
+        all.loss = one->loss;
+        n++;
+        for (int k = 0; k <= one->longest; k++) {
+            gather(&all.cosine[k], spread_of(&one->cosine[k]).mean);
+            gather(&all.missing[k], spread_of(&one->missing[k]).mean);
+            all.null[k] = one->null[k];
+            all.nll[k] += one->nll[k];
+        }
+        for (int k = 0; k < one->sets; k++) {
+            all.heads[k] = one->heads[k];
+            add_gathered(&all.rise[k], &one->rise[k]);
+            add_gathered(&all.alone[k], &one->alone[k]);
+            all.cross[k] += one->cross[k];
+        }
+    }
+    for (int k = 0; k < LENGTHS; k++)
+        all.nll[k] /= n;
+    return all;
+}
+
+static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name, const seen *s,
+                          rs_error *err)
+{
+    for (int k = 0; k <= s->longest; k++) {
+        const rs_lab_spread c = spread_of(&s->cosine[k]), m = spread_of(&s->missing[k]);
+        const length_cells cells = {.network = name,
+                                    .length = k,
+                                    .cosine = c.mean,
+                                    .cosine_error = isnan(c.mean) ? (double)NAN : c.error,
+                                    .null = isnan(c.mean) ? (double)NAN : s->null[k],
+                                    .missing = m.mean,
+                                    .missing_error = m.error,
+                                    .nll = s->nll[k]};
+        RS_TRY(rs_table_append(lengths, &cells, err));
+    }
+    for (int k = 0; k < s->sets; k++) {
+        const rs_lab_spread r = spread_of(&s->rise[k]), q = ratio_of(s, k);
+        const lesion_cells cells = {.network = name,
+                                    .heads = s->heads[k],
+                                    .draws = (int64_t)s->rise[k].n,
+                                    .rise = r.mean,
+                                    .rise_error = r.error,
+                                    .alone = spread_of(&s->alone[k]).mean,
+                                    .ratio = q.mean,
+                                    .ratio_error = q.error};
+        RS_TRY(rs_table_append(lesions, &cells, err));
+    }
+    return RS_OK;
+}
+
+static rs_status add_tables(rs_lab_report *report, const ensembles *e, const seen pooled[STATES],
+                            rs_error *err)
+{
+    rs_table *lengths = NULL, *lesions = NULL;
+    RS_TRY(rs_result_add_table(report->result, rs_lab_ensembles_lengths_kind.name,
+                               "Paths by length", "How alike they are, and what short ones miss.",
+                               length_columns, sizeof length_columns / sizeof *length_columns,
+                               &lengths, err));
+    RS_TRY(rs_result_add_table(report->result, rs_lab_ensembles_lesions_kind.name, "Without heads",
+                               "What the loss rises by without some heads, and what they cost "
+                               "alone.",
+                               lesion_columns, sizeof lesion_columns / sizeof *lesion_columns,
+                               &lesions, err));
+    for (int state = 0; state < STATES; state++)
+        RS_TRY(add_rows(lengths, lesions, state_names[state], &pooled[state], err));
+    return e->path ? add_rows(lengths, lesions, "model", &e->model, err) : RS_OK;
+}
+
+static const rs_column point_columns[] = RS_LAB_POINTS(
+    RS_LAB_X_WHOLE("length", "length", "heads that a path takes"),
+    RS_LAB_Y("value", "cosine, or what is missing",
+             "mean cosine of what two paths of that length add; |sum of all paths of at most that "
+             "length - X|_F/|X|_F"));
+static const rs_table_kind table_kind = {"lab", "dong_ensembles", {RS_PART(point_columns)}};
+static const rs_lab_curves curves = {
+    .kind = &table_kind,
+    .title = "Paths of a network: how alike, and how far short ones reach",
+    .about =
+        "By the length of paths: the cosine of what two of them add to the output, and what all "
+        "paths up to that length miss of it.",
+};
+
+static rs_status draw_one(rs_table *table, const char *name, const seen *s, rs_error *err)
+{
+    char series[60];
+    for (int k = 1; k <= s->longest; k++) {
+        snprintf(series, sizeof series, "cosine, %s", name);
+        if (s->cosine[k].n > 0)
+            RS_TRY(rs_lab_curves_add(table, series, k, spread_of(&s->cosine[k]).mean, err));
+    }
+    for (int k = 0; k <= s->longest; k++) {
+        snprintf(series, sizeof series, "missing, %s", name);
+        RS_TRY(rs_lab_curves_add(table, series, k, spread_of(&s->missing[k]).mean, err));
+    }
+    return RS_OK;
+}
+
+static rs_status draw(rs_lab_report *report, const ensembles *e, const seen pooled[STATES],
+                      rs_error *err)
+{
+    rs_table *table = NULL;
+    RS_TRY(rs_lab_curves_open(&table, report, &curves, err));
+    for (int state = 0; state < STATES; state++)
+        RS_TRY(draw_one(table, state_names[state], &pooled[state], err));
+    return e->path ? draw_one(table, "model", &e->model, err) : RS_OK;
+}
+
+/* ---- claims ---- */
+
+/* A number of a network that is claimed to be below `below`; or, NaN, of which nothing is claimed.
+ * "Shallow" is at most half of the attentions, "weakly" and "not needed" are below 1/2: ours, for the
+ * paper names no numbers. */
+typedef struct asked {
+    const char *up, *down; /* of nothing claimed: how it is called above 0, and below */
+    rs_lab_spread (*of)(const seen *s);
+    double below;
+    bool loss; /* it needs a loss */
+} asked;
+static const asked questions[] = {
+    {"what paths of at most half the attentions miss of the last state, below 0.5 by", NULL,
+     missing_at_half, 0.5, false},
+    {"cosine of two paths of one length, where it is largest, below 0.5 by", NULL, alike, 0.5,
+     false},
+    {"that cosine above chance by", "that cosine below chance by", above_chance, NAN, false},
+    {"rise of the loss without one head, the most needed, over that without all, below 0.5 by",
+     NULL, one_head, 0.5, true},
+    {"four heads at once cost more than each alone, ratio above 1 by",
+     "four heads at once cost less than each alone, ratio below 1 by", together, NAN, true},
+};
+enum { QUESTIONS = sizeof questions / sizeof *questions };
+
+static rs_status claim(rs_lab_report *report, const asked *q, const char *name,
+                       const rs_lab_spread *found, const char *reason, rs_error *err)
+{
+    char text[200];
+    bool published = !isnan(q->below), turned = !published && found->mean < 0;
+    snprintf(text, sizeof text, "%s: %s", name, turned ? q->down : q->up);
+    const rs_lab_claim absent = {text, NAN, NAN, NAN, NAN, false, false};
+    if (reason) return rs_lab_skip_claim(report, &absent, reason, err);
+    return published
+               ? rs_lab_order_published(report, text, q->below - found->mean, found->error, err)
+               : rs_lab_order(report, text, fabs(found->mean), found->error, err);
+}
+
+/* By seeds of the trained model. */
+static rs_status claim_trained(rs_lab_report *report, const ensembles *e, const asked *q,
+                               rs_error *err)
+{
+    double values[SEEDS];
+    int n = 0;
+    for (int s = 0; s < e->seeds; s++)
+        if (!e->diverged[s]) values[n++] = q->of(&e->of[TRAINED][s]).mean;
+    const rs_lab_spread found = n > 0 ? rs_lab_spread_of(values, n) : (rs_lab_spread){NAN, NAN};
+    return claim(report, q, "trained", &found, n > 0 ? NULL : "every seed diverged", err);
+}
+
+/* By samples or draws of the one model that was named. */
+static rs_status claim_model(rs_lab_report *report, const ensembles *e, const asked *q,
+                             rs_error *err)
+{
+    const char *reason = !e->path                    ? "no model: --model PATH names one"
+                         : q->loss && !e->model.loss ? "this model predicts no next token here"
+                                                     : NULL;
+    const rs_lab_spread found = reason ? (rs_lab_spread){0, 0} : q->of(&e->model);
+    return claim(report, q, "model", &found, reason, err);
+}
+
+/* What training does to how far short paths reach. */
+static rs_status claim_training(rs_lab_report *report, const ensembles *e, rs_error *err)
+{
+    double by[SEEDS], diverged = 0;
+    int n = 0;
+    for (int s = 0; s < e->seeds; s++) {
+        diverged += e->diverged[s];
+        if (!e->diverged[s])
+            by[n++] =
+                missing_at_half(&e->of[TRAINED][s]).mean - missing_at_half(&e->of[START][s]).mean;
+    }
+    RS_TRY(rs_lab_at_most(report, "runs that diverged", diverged, 0, err));
+    if (n == 0) return RS_OK;
+    const rs_lab_spread d = rs_lab_spread_of(by, n);
+    return rs_lab_order(report,
+                        d.mean > 0 ? "short paths miss more of the trained model than at its start"
+                                   : "short paths miss less of the trained model than at its start",
+                        fabs(d.mean), d.error, err);
+}
+
+/* All paths together are the output, of every network that was looked at. */
+static rs_status claim_whole(rs_lab_report *report, const ensembles *e, rs_error *err)
+{
+    double worst = 0;
+    for (int i = 0; i < STATES * e->seeds; i++) {
+        const seen *s = &e->of[i / e->seeds][i % e->seeds];
+        if (i / e->seeds == TRAINED && e->diverged[i % e->seeds]) continue;
+        worst = fmax(worst, spread_of(&s->missing[s->longest]).mean);
+    }
+    return rs_lab_at_most(report, "what paths of all lengths miss of the last state, worst network",
+                          worst, 1e-9, err);
+}
+
+static rs_status claim_all(rs_lab_report *report, const ensembles *e, rs_error *err)
+{
+    RS_TRY(claim_whole(report, e, err));
+    RS_TRY(claim_training(report, e, err));
+    for (int k = 0; k < QUESTIONS; k++)
+        RS_TRY(claim_trained(report, e, &questions[k], err));
+    for (int k = 0; k < QUESTIONS; k++)
+        RS_TRY(claim_model(report, e, &questions[k], err));
+    return RS_OK;
+}
+
+/* ---- the whole ---- */
+
+static rs_status report_all(rs_lab_report *report, const ensembles *e, rs_error *err)
+{
+    seen *pooled = rs_calloc(STATES, sizeof *pooled);
+    if (!pooled) return rs_fail_memory(err, "an experiment", STATES * sizeof *pooled);
+    for (int state = 0; state < STATES; state++)
+        pooled[state] = pool(e, state);
+    rs_status status = draw(report, e, pooled, err);
+    if (status == RS_OK) status = add_tables(report, e, pooled, err);
+    if (status == RS_OK) status = claim_all(report, e, err);
+    rs_free(pooled);
+    return status;
+}
+
+static rs_status run_dong_ensembles(rs_lab_report *report, const rs_lab_options *options,
+                                    const rs_context *context, rs_error *err)
+{
+    ensembles *e = rs_calloc(1, sizeof *e);
+    if (!e) return rs_fail_memory(err, "an experiment", sizeof *e);
+    const rs_lab_model *model = options->model;
+    e->seeds = rs_lab_seeds(options, SEEDS);
+    e->path = model ? model->path : NULL;
+    rs_status status = train_all(e, options->quick, context, err);
+    if (status == RS_OK && model)
+        status = look(&e->model, model->network, model->inputs, context, err);
+    if (status == RS_OK) status = report_all(report, e, err);
+    int seeds = e->seeds;
+    rs_free(e);
+    if (status != RS_OK) return status;
+    if (!options->quick) return rs_lab_say_seeds(report, seeds, SEEDS, err);
+    return rs_lab_say_quick(report, "1 seed of 3, 60 steps of 1200, 2 samples of 16", err);
+}
+
+const rs_lab_experiment rs_lab_dong_ensembles = {
+    "dong-ensembles",
+    "Alike paths, missing heads",
+    "Dong, Cordonnier, Loukas 2021, section 2.3",
+    "Six layers of two heads before and behind learning a source of letters, and the model that "
+    "--model names: how alike paths of one length are, what short paths miss of the output, and "
+    "what "
+    "is lost without heads, one by one and several at once.",
+    run_dong_ensembles,
+    "60 s",
+    "4 s",
+    &table_kind,
+    1};
