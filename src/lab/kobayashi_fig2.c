@@ -54,14 +54,6 @@ typedef struct recalls {
 
 /* ---- one matrix in place of each product ---- */
 
-static float *find_weight(rs_learner *learner, const char *name)
-{
-    for (int64_t i = 0; i < learner->trained.n; i++)
-        if (strcmp(learner->trained.names[i].name, name) == 0)
-            return learner->trained.items[i].weight;
-    return NULL;
-}
-
 /* One head's out [WIDTH, WIDTH] = A^T B, A and B [INNER, WIDTH] with the entries that the factors begin
  * with: of variance 1/fan_in, which is 1/WIDTH for all four. */
 static void draw_product(float *out, rs_random *random)
@@ -93,7 +85,7 @@ static rs_status start_unfactored(void *user, rs_learner *learner, rs_error *err
         float *of[3];
         for (int k = 0; k < 3; k++) {
             snprintf(name, sizeof name, "layers.%d.mixer.%c.weight", layer, "qkv"[k]);
-            of[k] = find_weight(learner, name);
+            of[k] = rs_lab_weight(learner, name);
             if (!of[k]) return rs_fail(err, RS_E_INTERNAL, name, NULL, "there is no such weight");
         }
         for (int head = 0; head < HEADS; head++) {

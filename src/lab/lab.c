@@ -72,6 +72,8 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_noci_fig1_training,
     &rs_lab_noci_fig5_adam,
     &rs_lab_noci_table1_small,
+    &rs_lab_gap_training,
+    &rs_lab_skipless_train,
     &rs_lab_alarms,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;
@@ -398,6 +400,7 @@ const char *rs_lab_takes_data(const rs_lab_experiment *experiment)
         const char *takes;
     } of[] = {{&rs_lab_kobayashi_table1_small, "text"},
               {&rs_lab_kobayashi_fig3, "text, images"},
+              {&rs_lab_skipless_train, "text"},
               {&rs_lab_lambda_table1_small, "images"}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (of[i].experiment == experiment) return of[i].takes;
@@ -418,8 +421,9 @@ rs_status rs_lab_check(const char *id, int32_t models, bool data, rs_error *err)
     if (!experiment) return unknown(id, err);
     if (data && !rs_lab_takes_data(experiment))
         return rs_fail(err, RS_E_USAGE, "--data",
-                       "kobayashi-table1-small and kobayashi-fig3 train on a text, kobayashi-fig3 "
-                       "and lambda-table1-small on images; leave --data out for the others",
+                       "kobayashi-table1-small, kobayashi-fig3 and skipless-train train on a text, "
+                       "kobayashi-fig3 and lambda-table1-small on images; leave --data out for the "
+                       "others",
                        "the experiment %s has data of its own", id);
     return check_models(experiment, models, err);
 }

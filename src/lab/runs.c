@@ -94,10 +94,10 @@ static void see_log(rs_grid_run *run, const rs_result *result, int most)
 }
 
 static rs_status train(rs_grid_run *run, const rs_lab_grid *grid, const char *task,
-                       const rs_context *context, rs_error *err)
+                       const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
 {
     rs_result *result = NULL;
-    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, context, err));
+    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, prepare, context, err));
     see_log(run, result, logs_of(grid));
     if (isnan(run->diverged) && grid->see) grid->see(run, result);
     if (!isnan(run->diverged)) run->eval_loss = run->eval_accuracy = NAN;
@@ -131,19 +131,21 @@ static void take_list(rs_grid_run *run, const double *list, const rs_lab_grid *g
 
 /* A run that is kept is taken, any other is trained, and kept. list: [list_size] room. */
 static rs_status take_or_train(rs_grid_run *run, double *list, const rs_lab_grid *grid,
-                               const char *task, const rs_context *context, rs_error *err)
+                               const rs_lab_recipe *recipe, const char *task,
+                               const rs_context *context, rs_error *err)
 {
-    char name[80];
+    char name[120];
+    const rs_lab_prepare *prepare = grid->prepare ? grid->prepare(recipe) : NULL;
+    int at = snprintf(name, sizeof name, "%.40s", grid->experiment ? grid->experiment : "");
     if (grid->data)
-        snprintf(name, sizeof name, "%.40s, data %016llx", grid->experiment,
-                 (unsigned long long)grid->data);
-    else
-        snprintf(name, sizeof name, "%.60s", grid->experiment ? grid->experiment : "");
+        at += snprintf(name + at, sizeof name - (size_t)at, ", data %016llx",
+                       (unsigned long long)grid->data);
+    if (prepare) snprintf(name + at, sizeof name - (size_t)at, ", %.40s", recipe->name);
     if (grid->kept && rs_kept_runs_find(grid->kept, name, task, list, list_size(grid))) {
         take_list(run, list, grid);
         return RS_OK;
     }
-    RS_TRY(train(run, grid, task, context, err));
+    RS_TRY(train(run, grid, task, prepare, context, err));
     put_list(list, run, grid);
     return grid->kept ? rs_kept_runs_add(grid->kept, name, task, list, list_size(grid), err)
                       : RS_OK;
@@ -155,8 +157,9 @@ static rs_status make(const rs_lab_grid *grid, int recipe, int rate, int seed,
     rs_grid_run *run = rs_lab_grid_run(grid, recipe, rate, seed);
     double *list = rs_malloc(list_size(grid), sizeof *list);
     char *task = write_task(grid, recipe, rate, context->seed + (uint64_t)seed);
-    rs_status status = list && task ? take_or_train(run, list, grid, task, context, err)
-                                    : rs_fail_memory(err, "a run", list_size(grid) * sizeof *list);
+    rs_status status =
+        list && task ? take_or_train(run, list, grid, &grid->recipes[recipe], task, context, err)
+                     : rs_fail_memory(err, "a run", list_size(grid) * sizeof *list);
     run->made = status == RS_OK;
     rs_free(list);
     rs_free(task);
@@ -287,9 +290,10 @@ rs_status rs_lab_grid_table(rs_lab_report *report, const rs_lab_grid *grid, cons
 {
     rs_table *table = NULL;
     char about[160];
-    snprintf(about, sizeof about,
-             "Every run of %d steps; reached: the accuracy (running mean) is above %g.",
-             grid->steps, enough);
+    int at = snprintf(about, sizeof about, "Every run, of %d steps", grid->steps);
+    if (!isnan(enough))
+        snprintf(about + at, sizeof about - (size_t)at,
+                 "; reached: the accuracy (running mean) is above %g", enough);
     const char *kept = rs_arena_strdup(rs_result_arena(report->result), about);
     if (!kept) return rs_fail_memory(err, "a table", sizeof about);
     RS_TRY(rs_result_add_table(report->result, name, "All runs", kept, rs_lab_run_columns,

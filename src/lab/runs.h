@@ -30,6 +30,9 @@ typedef struct rs_grid_run {
 typedef struct rs_lab_grid {
     const char *task, *model; /* fields that all recipes share */
     const rs_lab_recipe *recipes;
+    /* What gives a recipe's network other numbers than the drawn ones; it follows from the recipe's
+     * name. NULL of a recipe, or of all: nothing. */
+    const rs_lab_prepare *(*prepare)(const rs_lab_recipe *recipe);
     int n_recipes, seeds, steps, every; /* every: steps between two logs */
     /* Reads what else is wanted of a run that did not diverge: n_seen numbers, in run->seen. */
     int n_seen;
@@ -62,7 +65,7 @@ int rs_lab_grid_best(const rs_lab_grid *grid, int recipe, double chance, double 
 double rs_lab_run_reaches(const rs_lab_grid *grid, const rs_grid_run *run, double enough);
 
 /* Table of all runs, a row each, in the kind that rs_lab_runs_kind describes, by the name of an
- * experiment's own. */
+ * experiment's own. enough: an accuracy; NaN: none is waited for. */
 rs_status rs_lab_grid_table(rs_lab_report *report, const rs_lab_grid *grid, const char *name,
                             double enough, rs_error *err);
 extern const rs_column rs_lab_run_columns[];

@@ -66,11 +66,11 @@ rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *
 }
 
 rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
-                          const rs_context *context, rs_error *err)
+                          const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
 {
     rs_run_outcome outcome = {0};
     *diverged = NAN;
-    RS_TRY(train(out, &outcome, text, NULL, context, err));
+    RS_TRY(train(out, &outcome, text, prepare, context, err));
     if (outcome.end == RS_RUN_NOT_FINITE) *diverged = (double)outcome.step;
     return RS_OK;
 }
@@ -83,6 +83,14 @@ rs_status rs_lab_train_seen(bool *diverged, const char *text, const rs_lab_finis
     RS_TRY(run_task(&outcome, &request, text, context, err));
     *diverged = outcome.end == RS_RUN_NOT_FINITE;
     return RS_OK;
+}
+
+float *rs_lab_weight(const rs_learner *learner, const char *name)
+{
+    for (int64_t i = 0; i < learner->trained.n; i++)
+        if (strcmp(learner->trained.names[i].name, name) == 0)
+            return learner->trained.items[i].weight;
+    return NULL;
 }
 
 double rs_lab_cell(const rs_table *table, size_t row, const char *column)

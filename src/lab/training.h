@@ -22,7 +22,7 @@ rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *
 /* The same of a run that may diverge: *diverged is the step at which its loss or a gradient was no
  * number, and the tables end there; NaN: it did not. */
 rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
-                          const rs_context *context, rs_error *err);
+                          const rs_lab_prepare *prepare, const rs_context *context, rs_error *err);
 
 /* What sees the network that a run ended with, and its task. */
 typedef struct rs_lab_finish {
@@ -34,6 +34,10 @@ typedef struct rs_lab_finish {
  * no failure here; nothing was seen then. */
 rs_status rs_lab_train_seen(bool *diverged, const char *text, const rs_lab_finish *finish,
                             const rs_context *context, rs_error *err);
+
+/* A trained tensor's numbers by its name, for `prepare` and `finish` of a run in float32; NULL: there is
+ * none. */
+float *rs_lab_weight(const rs_learner *learner, const char *name);
 
 /* A cell by the name of its column: of whole or of real numbers. */
 double rs_lab_cell(const rs_table *table, size_t row, const char *column);

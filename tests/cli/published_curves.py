@@ -194,6 +194,8 @@ PUBLISHED = {
     "noci_fig1_training": {},
     "noci_fig5_adam": {},
     "noci_table1_small": {},
+    "gap_training": {},
+    "skipless_train": {},
     "xiong_last_layer": {},
     "alarms_loss": {},
 }

@@ -44,6 +44,7 @@ static bool trains(const rs_lab_experiment *experiment)
         &rs_lab_noci_table1_small,  &rs_lab_dong_sorting,
         &rs_lab_dong_convex_hull,   &rs_lab_dong_memorization,
         &rs_lab_dong_circle,        &rs_lab_product_penalty,
+        &rs_lab_gap_training,       &rs_lab_skipless_train,
         &rs_lab_kobayashi_fig3,     &rs_lab_kobayashi_table1_small,
         &rs_lab_dong_ensembles,     &rs_lab_lambda_table1_small,
     };
