@@ -592,7 +592,7 @@ static rs_status run_lambda_table1_small(rs_lab_report *report, const rs_lab_opt
     if (status != RS_OK) return status;
     if (!options->quick) return rs_lab_say_seeds(report, seeds, SEEDS, err);
     return rs_lab_say_quick(report,
-                            "1 rate of 4, 1 seed of 5, 60 steps of 200 to 300, and neither how "
+                            "1 rate of 4, 1 seed of 5, 60 steps of 200 to 500, and neither how "
                             "hard the tasks are nor how many rates train",
                             err);
 }
