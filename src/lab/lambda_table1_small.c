@@ -536,10 +536,10 @@ static rs_status claim_cell(rs_lab_report *report, const table1 *t, int task, in
     const cell *c = &t->of[task][mixer];
     char name[60];
     snprintf(name, sizeof name, "%s, %s", task_names[task], rs_table1_mixers[mixer].name);
-    if (task == MQAR && !t->quick) RS_TRY(claim_hard(report, c, name, err));
+    if (task == MQAR) RS_TRY(claim_hard(report, c, name, err));
     RS_TRY(claim_none(report, c, name, err));
     RS_TRY(claim_trained(report, c, name, published[task][mixer], err));
-    return t->quick ? RS_OK : claim_stability(report, c, name, err);
+    return claim_stability(report, c, name, err);
 }
 
 /* ---- the whole ---- */
@@ -553,7 +553,7 @@ static rs_status report_all(rs_lab_report *report, const table1 *t, const starts
     RS_TRY(add_runs(report, t, err));
     for (int mixer = 0; mixer < RS_TABLE1_MIXERS; mixer++)
         RS_TRY(claim_start(report, all, mixer, looks, err));
-    for (int task = 0; task < TASKS; task++)
+    for (int task = 0; task < TASKS && !t->quick; task++) /* one seed shows no order */
         for (int mixer = 0; mixer < RS_TABLE1_MIXERS; mixer++)
             RS_TRY(claim_cell(report, t, task, mixer, err));
     return RS_OK;
@@ -592,8 +592,8 @@ static rs_status run_lambda_table1_small(rs_lab_report *report, const rs_lab_opt
     if (status != RS_OK) return status;
     if (!options->quick) return rs_lab_say_seeds(report, seeds, SEEDS, err);
     return rs_lab_say_quick(report,
-                            "1 rate of 4, 1 seed of 5, 60 steps of 200 to 300, and neither how "
-                            "hard the tasks are nor how many rates train",
+                            "1 rate of 4, 1 seed of 5, 60 steps of 200 to 500, and no orders but "
+                            "those of gradients",
                             err);
 }
 

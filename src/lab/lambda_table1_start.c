@@ -9,7 +9,7 @@
 #define RECALL "'train': 0, 'eval': 512"
 const rs_table1_mixer rs_table1_mixers[RS_TABLE1_MIXERS] = {
     {"attention", "'mixer': 'attention', 'mask': 'causal', 'heads': 1",
-     "'length': 24, 'pairs': 4, 'symbols': 32, " RECALL, 250},
+     "'length': 24, 'pairs': 4, 'symbols': 32, " RECALL, 500},
     {"linear attention", "'mixer': 'linear_attention', 'mask': 'causal', 'heads': 1",
      "'length': 16, 'pairs': 2, 'symbols': 16, " RECALL, 200},
     {"Mamba", "'mixer': 'mamba', 'heads': 2, 'd_head': 32, 'positions': 'none'",
