@@ -25,6 +25,7 @@ static const struct {
               {&rs_scan_ssm_kind, "ssm"},
               {&rs_scan_energy_kind, NULL},
               {&rs_scan_energy_totals_kind, NULL},
+              {&rs_scan_costs_kind, NULL},
               {&rs_scan_matrices_kind, NULL},
               {&rs_scan_tensors_kind, "tensors"},
               {&rs_scan_spectra_kind, "spectra"},

@@ -159,8 +159,8 @@ const cli_command cli_commands[] = {
      "config.json, or a .gguf file (any part of a split one). Nothing is loaded whole: files are "
      "mapped and decoded tile by tile.\n"
      "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), ssm (state-space), "
-     "energy and "
-     "energy_totals "
+     "energy, "
+     "energy_totals and costs "
      "(--energy), matrices (--matrices), tensors, "
      "and the data of the figures: spectra, balance.",
      "rankscope scan ~/models/llama --html report.html # a report to read and share\n"

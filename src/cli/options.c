@@ -81,7 +81,8 @@ const cli_option cli_options[] = {
          "stored matrix by itself (always possible), and of each product in the place of its "
          "factors "
          "(column feasible: RoPE or QK-norm between W_Q and W_K forbids it). Table energy_totals: "
-         "what either way saves in all."},
+         "what either way saves in all, and the better of the two for each pair of factors. Table "
+         "costs: the products, the dearest first."},
     {"fold-norms", NULL, CLI_FLAG, AT(scan.fold_norms), CLI_SCAN, NULL, NULL,
      .help =
          "Analyse the products as the model applies them: the gain of the norm before a projection "

@@ -168,7 +168,7 @@ static void energy_table(void **state)
     rs_result *result = scan(&f, &options);
     const double rank[] = {2, 3, 4, 1}, of_unit[] = {4, 4, 4, 3},
                  error[] = {sqrt(2.0 / 22.0), sqrt(1.0 / 22.0), 0, sqrt(6.0 / 22.0)};
-    double saved[2] = {0};
+    double saved[3] = {0};
     for (size_t i = 0; i < 4; i++) {
         size_t row = energy_row(result, "ov", 0, fractions[i]);
         assert_near(cell(result, "energy", row, "rank"), rank[i]);
@@ -184,12 +184,14 @@ static void energy_table(void **state)
         row = energy_row(result, "W_O", 0, fractions[i]);
         assert_near(cell(result, "energy", row, "rank"), of_unit[i]);
         assert_near(cell(result, "energy", row, "parameters_saved"), 0.0);
-        for (size_t way = 0; way < 2; way++) {
+        for (size_t way = 0; way < 3; way++) { /* the product saves no less than the matrices do */
             saved[way] = way ? 8 * (4 - rank[i]) : fmax(0, 16 - 8 * rank[i]);
-            assert_near(cell(result, "energy_totals", 2 * i + way, "parameters"), 32.0);
-            assert_near(cell(result, "energy_totals", 2 * i + way, "parameters_saved"), saved[way]);
-            assert_near(cell(result, "energy_totals", 2 * i + way, "share"), saved[way] / 32);
+            assert_near(cell(result, "energy_totals", 3 * i + way, "parameters"), 32.0);
+            assert_near(cell(result, "energy_totals", 3 * i + way, "parameters_saved"), saved[way]);
+            assert_near(cell(result, "energy_totals", 3 * i + way, "share"), saved[way] / 32);
         }
+        assert_near(cell(result, "costs", i, "cost"), 8 * rank[i]);
+        assert_near(cell(result, "costs", i, "place"), 1.0);
     }
     const rs_table *heads = rs_result_table(result, "heads");
     size_t n;
