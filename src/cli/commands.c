@@ -9,6 +9,7 @@
 static void init_scan(cli_args *args)
 {
     rs_scan_settings_init(&args->scan, sizeof args->scan);
+    args->scan.hold = true;
 }
 
 static rs_status ask_scan(rs_result **out, const cli_args *args, rs_error *err)
@@ -160,7 +161,7 @@ const cli_command cli_commands[] = {
      "mapped and decoded tile by tile.\n"
      "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), ssm (state-space), "
      "energy, "
-     "energy_totals and costs "
+     "energy_totals, costs and compression "
      "(--energy), matrices (--matrices), tensors, "
      "and the data of the figures: spectra, balance.",
      "rankscope scan ~/models/llama --html report.html # a report to read and share\n"
@@ -168,6 +169,9 @@ const cli_command cli_commands[] = {
      "layer\n"
      "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
+     "rankscope scan model/ --energy 0.95 --text page.txt --write small/ # a smaller model, and "
+     "its "
+     "loss\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns",
      init_scan, ask_scan},
     {"probe", CLI_PROBE, "PATH", "do a model's tokens collapse? where, and what holds them apart",

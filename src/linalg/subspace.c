@@ -78,8 +78,9 @@ rs_status rs_symmetric_vectors(double *values, double *matrix, int64_t n, int *i
     lapack_int *places = rs_malloc(integers, sizeof *places);
     rs_status status = RS_OK;
     if (work && places)
-        *info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, matrix, (lapack_int)n,
-                                    values, work, (lapack_int)size, places, (lapack_int)integers);
+        *info =
+            LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, matrix, (lapack_int)n,
+                                values, work, (lapack_int)size, places, (lapack_int)integers);
     else
         status = rs_fail_memory(err, "eigenvectors", size * sizeof *work);
     rs_free(work);

@@ -64,7 +64,8 @@ rs_status rs_gram_root(double *gram, int64_t n, rs_error *err)
     return status;
 }
 
-void rs_project_rows(double *m, double *left, const double *v, int64_t rows, int64_t cols, int64_t k)
+void rs_project_rows(double *m, double *left, const double *v, int64_t rows, int64_t cols,
+                     int64_t k)
 {
     blasint r = (blasint)rows, c = (blasint)cols, inner = (blasint)k;
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, inner, c, 1, m, c, v, c, 0, left,

@@ -28,7 +28,8 @@ rs_status rs_gram_singular_values(double *sigma, int64_t count, double *gram, in
 rs_status rs_gram_root(double *gram, int64_t n, rs_error *err);
 
 /* m [rows, cols], row-major, becomes M V Vᵀ; left [rows, k] = M V. v: [k, cols], a vector a row. */
-void rs_project_rows(double *m, double *left, const double *v, int64_t rows, int64_t cols, int64_t k);
+void rs_project_rows(double *m, double *left, const double *v, int64_t rows, int64_t cols,
+                     int64_t k);
 
 /*
  * A product A Bᵀ of r columns is cut by what stands to the right of B: A (B C)ᵀ has rank k and is the best

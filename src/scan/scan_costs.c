@@ -61,7 +61,8 @@ static cost_cells cells_of(const rs_replaceable *r, double energy)
                         .parameters = r->numbers,
                         .cost = cost,
                         .share = (double)cost / (double)r->numbers,
-                        .error = isnan(cut.error) ? 0 : cut.error}; /* of nothing is left out nothing */
+                        .error =
+                            isnan(cut.error) ? 0 : cut.error}; /* of nothing is left out nothing */
 }
 
 /* By kind of product, then the dearest first: by the share, the rank, the error; last by place. */
@@ -97,10 +98,11 @@ rs_status rs_scan_costs(rs_result *result, const rs_stored_matrices *all,
                         const rs_scan_options *options, rs_error *err)
 {
     rs_table *table;
-    RS_TRY(rs_result_add_table(result, "costs", "What heads cost",
-                               "Products by the numbers that each needs at each energy of --energy, "
-                               "the dearest first",
-                               columns, sizeof columns / sizeof *columns, &table, err));
+    RS_TRY(
+        rs_result_add_table(result, "costs", "What heads cost",
+                            "Products by the numbers that each needs at each energy of --energy, "
+                            "the dearest first",
+                            columns, sizeof columns / sizeof *columns, &table, err));
     cost_cells *rows = rs_malloc(all->n_products + 1, sizeof *rows);
     if (!rows) return rs_fail_memory(err, "costs", all->n_products * sizeof *rows);
     rs_status status = RS_OK;

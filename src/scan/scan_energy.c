@@ -7,8 +7,8 @@
  * share a key/value head are one row, since they share what is replaced. Rows of one kind hold
  * every stored number once, so that no sum of them exceeds what is stored.
  */
-#include "base/memory.h"
 #include "scan/scan_energy.h"
+#include "base/memory.h"
 
 #include <math.h>
 
@@ -61,12 +61,14 @@ static const rs_column columns[] = {
 static const rs_column weighed_columns[] = {
     {.name = "weighted_rank",
      RS_CELL(energy_cells, weighed_rank),
-     .formula = "least k with that fraction of ‖XM‖_F², X the rows that M reads (--text); null: they "
-                "are not known"},
+     .formula =
+         "least k with that fraction of ‖XM‖_F², X the rows that M reads (--text); null: they "
+         "are not known"},
     {.name = "weighted_error",
      RS_CELL(energy_cells, weighed_error),
-     .formula = "‖XM − XM_k‖_F / ‖XM‖_F at that k, M_k = M V_kV_kᵀ with the k leading right singular "
-                "vectors of XM: the least that rank k can leave"},
+     .formula =
+         "‖XM − XM_k‖_F / ‖XM‖_F at that k, M_k = M V_kV_kᵀ with the k leading right singular "
+         "vectors of XM: the least that rank k can leave"},
     {.name = "weighted_saved",
      RS_CELL(energy_cells, weighed_saved),
      .formula = "parameters_saved at weighted_rank"},
@@ -227,14 +229,16 @@ static rs_status add_tables(rs_result *result, const rs_stored_matrices *all,
 {
     rs_table *table, *totals;
     bool weighed = options->n_seen > 0;
-    RS_TRY(add_table(&totals, result, &rs_scan_energy_totals_kind, "What factorising saves",
-                     "Stored numbers of the attention (or state-space) matrices that each energy of "
-                     "--energy would save, in either way",
-                     weighed, err));
-    RS_TRY(add_table(&table, result, &rs_scan_energy_kind, "Factorisation",
-                     "Each stored matrix and each product: rank and parameters saved at each energy "
-                     "of --energy, and whether it can be done",
-                     weighed, err));
+    RS_TRY(
+        add_table(&totals, result, &rs_scan_energy_totals_kind, "What factorising saves",
+                  "Stored numbers of the attention (or state-space) matrices that each energy of "
+                  "--energy would save, in either way",
+                  weighed, err));
+    RS_TRY(
+        add_table(&table, result, &rs_scan_energy_kind, "Factorisation",
+                  "Each stored matrix and each product: rank and parameters saved at each energy "
+                  "of --energy, and whether it can be done",
+                  weighed, err));
     for (size_t e = 0; e < options->n_energies; e++)
         RS_TRY(add_energy(table, totals, all, options->energies[e], err));
     return rs_scan_costs(result, all, options, err);
@@ -245,9 +249,8 @@ rs_status rs_scan_energy(rs_result *result, const rs_model *model, const rs_head
 {
     if (options->n_energies == 0) return RS_OK;
     rs_stored_matrices matrices;
-    rs_status status =
-        rs_stored_matrices_measure(&matrices, model, heads, options->heads.fold, options->seen,
-                                   options->n_seen, context, err);
+    rs_status status = rs_stored_matrices_measure(&matrices, model, heads, options->heads.fold,
+                                                  options->seen, options->n_seen, context, err);
     if (status == RS_OK) status = add_tables(result, &matrices, options, err);
     if (status == RS_OK && options->told)
         status = options->told(options->told_user, result, &matrices, err);

@@ -36,13 +36,15 @@ typedef struct rs_stored_matrices {
     size_t n, capacity;
     rs_replaceable *products; /* [n_products] in the order of the heads */
     size_t n_products;
+    const rs_checkpoint *checkpoint;
 } rs_stored_matrices;
 
 /* scan_energy_matrices.c: finds the matrices behind the measured products, and their spectra; `seen`
  * [n_seen] says what they read. On failure, too, *out is to be freed. */
 rs_status rs_stored_matrices_measure(rs_stored_matrices *out, const rs_model *model,
-                                     const rs_heads *heads, rs_fold fold, const rs_activations *seen,
-                                     size_t n_seen, const rs_context *context, rs_error *err);
+                                     const rs_heads *heads, rs_fold fold,
+                                     const rs_activations *seen, size_t n_seen,
+                                     const rs_context *context, rs_error *err);
 void rs_stored_matrices_free(rs_stored_matrices *matrices);
 
 /* Writes such a matrix, all its factors side by side, [rows, cols], row-major; rows that a factor lacks
@@ -54,12 +56,12 @@ rs_status rs_stored_matrix_read(double *matrix, const rs_stored_matrix *m, rs_fo
 
 /* The Gram of X where the matrix M [rows, cols] of stored vectors is applied as x M; of (x Mᵀ) where
  * what it writes is known instead: W_O, whose vectors are what it reads. NULL: not known. */
-const rs_activations *rs_activations_of(const rs_activations *seen, size_t n_seen, const rs_factor *factor,
-                          bool output);
+const rs_activations *rs_activations_of(const rs_activations *seen, size_t n_seen,
+                                        const rs_factor *factor, bool output);
 /* The Gram of what the matrix writes, X M: [n, n] with *n = cols, or rows where it is W_O; the
  * caller's. *gram NULL: not known. */
-rs_status rs_written_gram(double **gram, int64_t *n, const rs_stored_matrix *m, const rs_activations *seen,
-                          size_t n_seen, rs_error *err);
+rs_status rs_written_gram(double **gram, int64_t *n, const rs_stored_matrix *m,
+                          const rs_activations *seen, size_t n_seen, rs_error *err);
 /* True where the leading vectors of that Gram stand to the left of M. */
 bool rs_writes_rows(const rs_stored_matrix *m);
 /* Factors with the Grams of the two sides of a product, which are stacked over a group, weighed where
@@ -68,11 +70,13 @@ typedef struct rs_sides {
     double *ra, *rb;
     int64_t ka, kb, r;
 } rs_sides;
-rs_status rs_product_sides(rs_sides *out, const rs_head *head, const rs_activations *x, rs_error *err);
+rs_status rs_product_sides(rs_sides *out, const rs_head *head, const rs_activations *x,
+                           rs_error *err);
 /* The leading singular values of the product, [k]. */
 rs_status rs_sides_spectrum(double *sigma, int64_t k, const rs_sides *sides, rs_error *err);
 /* What the first side of a product reads; NULL: not known. */
-const rs_activations *rs_activations_by(const rs_activations *seen, size_t n_seen, const rs_product *product);
+const rs_activations *rs_activations_by(const rs_activations *seen, size_t n_seen,
+                                        const rs_product *product);
 
 /* How many numbers of the checkpoint a factor is made of: with --with-bias its biases, too. */
 int64_t rs_factor_numbers(const rs_factor *factor, rs_fold fold);

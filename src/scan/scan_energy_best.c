@@ -122,8 +122,7 @@ rs_status rs_energy_choose(rs_chosen **out, size_t *n, const rs_stored_matrices 
     choosing c = {.energy = energy, .weighed = weighed};
     rs_status status = RS_OK;
     for (size_t i = 0; i < all->n && status == RS_OK; i++)
-        if (is_first_of_cell(all, i))
-            status = choose_cell(&c, all, all->items[i].product, err);
+        if (is_first_of_cell(all, i)) status = choose_cell(&c, all, all->items[i].product, err);
     *out = status == RS_OK ? c.items : NULL;
     *n = status == RS_OK ? c.n : 0;
     if (status != RS_OK) rs_free(c.items);

@@ -171,9 +171,8 @@ static rs_status weigh_stored(rs_stored_matrix *m, const measuring *w, rs_error 
     RS_TRY(rs_written_gram(&gram, &n, m, w->seen, w->n_seen, err));
     if (!gram) return RS_OK;
     m->weighed = rs_malloc((size_t)m->k, sizeof *m->weighed);
-    rs_status status =
-        m->weighed ? rs_gram_singular_values(m->weighed, m->k, gram, n, err)
-                   : rs_fail_memory(err, m->name, (size_t)m->k * sizeof *m->weighed);
+    rs_status status = m->weighed ? rs_gram_singular_values(m->weighed, m->k, gram, n, err)
+                                  : rs_fail_memory(err, m->name, (size_t)m->k * sizeof *m->weighed);
     rs_free(gram);
     return status;
 }
@@ -266,11 +265,12 @@ static rs_status list_products(rs_stored_matrices *out, const rs_model *model,
 }
 
 rs_status rs_stored_matrices_measure(rs_stored_matrices *out, const rs_model *model,
-                                     const rs_heads *heads, rs_fold fold, const rs_activations *seen,
-                                     size_t n_seen, const rs_context *context, rs_error *err)
+                                     const rs_heads *heads, rs_fold fold,
+                                     const rs_activations *seen, size_t n_seen,
+                                     const rs_context *context, rs_error *err)
 {
     const measuring w = {.all = out, .fold = fold, .seen = seen, .n_seen = n_seen};
-    *out = (rs_stored_matrices){0};
+    *out = (rs_stored_matrices){.checkpoint = model->checkpoint};
     for (size_t i = 0; i < heads->n; i++)
         for (int side = 0; side < 2; side++)
             RS_TRY(add_stored(out, heads->items[i].product, side, fold, err));

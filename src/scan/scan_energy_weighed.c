@@ -17,7 +17,8 @@
 
 static const rs_fold as_stored = {0};
 
-const rs_activations *rs_activations_of(const rs_activations *seen, size_t n_seen, const rs_factor *factor, bool output)
+const rs_activations *rs_activations_of(const rs_activations *seen, size_t n_seen,
+                                        const rs_factor *factor, bool output)
 {
     for (size_t i = 0; i < n_seen; i++)
         if (seen[i].tensor == factor->tensor && seen[i].output == output &&
@@ -26,7 +27,8 @@ const rs_activations *rs_activations_of(const rs_activations *seen, size_t n_see
     return NULL;
 }
 
-const rs_activations *rs_activations_by(const rs_activations *seen, size_t n_seen, const rs_product *product)
+const rs_activations *rs_activations_by(const rs_activations *seen, size_t n_seen,
+                                        const rs_product *product)
 {
     return rs_activations_of(seen, n_seen, &product->a, false);
 }
@@ -37,7 +39,8 @@ bool rs_writes_rows(const rs_stored_matrix *m)
 }
 
 /* The one that all factors of the matrix share. */
-static const rs_activations *seen_of_all(const rs_stored_matrix *m, const rs_activations *seen, size_t n_seen)
+static const rs_activations *seen_of_all(const rs_stored_matrix *m, const rs_activations *seen,
+                                         size_t n_seen)
 {
     bool output = rs_writes_rows(m);
     const rs_activations *first = rs_activations_of(seen, n_seen, m->factors[0], output);
@@ -55,8 +58,8 @@ static void turn(double *out, double *work, const double *m, const double *gram,
     cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, c, c, n, 1, m, c, work, c, 1, out, c);
 }
 
-rs_status rs_written_gram(double **gram, int64_t *n, const rs_stored_matrix *m, const rs_activations *seen,
-                          size_t n_seen, rs_error *err)
+rs_status rs_written_gram(double **gram, int64_t *n, const rs_stored_matrix *m,
+                          const rs_activations *seen, size_t n_seen, rs_error *err)
 {
     const rs_activations *x = seen_of_all(m, seen, n_seen);
     *gram = NULL;
@@ -72,8 +75,7 @@ rs_status rs_written_gram(double **gram, int64_t *n, const rs_stored_matrix *m, 
         memcpy(out, x->gram, square * sizeof *out);
     else
         status = rs_stored_matrix_read(matrix, m, as_stored, err);
-    if (status == RS_OK && matrix)
-        turn(out, matrix + whole, matrix, x->gram, m->rows, m->cols);
+    if (status == RS_OK && matrix) turn(out, matrix + whole, matrix, x->gram, m->rows, m->cols);
     rs_free(matrix);
     if (status == RS_OK)
         *gram = out;
@@ -120,8 +122,8 @@ static rs_status triangle_of(double *out, int64_t *rows, const rs_head *head, bo
 }
 
 /* A root of the sum over the members of AᵀGA. */
-static rs_status weighed_root(double *out, int64_t *rows, const rs_head *head, const rs_activations *x,
-                              rs_error *err)
+static rs_status weighed_root(double *out, int64_t *rows, const rs_head *head,
+                              const rs_activations *x, rs_error *err)
 {
     int64_t m = head->product->a.features, r = head->product->a.inner;
     size_t numbers = 2 * (size_t)(m * r);
@@ -139,7 +141,8 @@ static rs_status weighed_root(double *out, int64_t *rows, const rs_head *head, c
     return status;
 }
 
-rs_status rs_product_sides(rs_sides *out, const rs_head *head, const rs_activations *x, rs_error *err)
+rs_status rs_product_sides(rs_sides *out, const rs_head *head, const rs_activations *x,
+                           rs_error *err)
 {
     int64_t r = head->product->a.inner;
     double *both = rs_malloc(2 * (size_t)(r * r), sizeof *both);

@@ -175,9 +175,9 @@ static void product_is_cut(void **state)
                 double root[R * R];
                 multiply(root, xa, true, xa, R, T, R);
                 assert_int_equal(rs_gram_root(root, R, NULL), RS_OK);
-                assert_int_equal(rs_cut_product(c, g, by_gram ? root : xa, by_gram ? R : T, b, N, R,
-                                                k, NULL),
-                                 RS_OK);
+                assert_int_equal(
+                    rs_cut_product(c, g, by_gram ? root : xa, by_gram ? R : T, b, N, R, k, NULL),
+                    RS_OK);
                 multiply(bc, b, false, c, N, R, R);
                 for (int i = 0; i < N; i++)
                     for (int j = 0; j < R; j++)
