@@ -78,8 +78,10 @@ def load(model, folder=HERE):
     modules = dict(model.named_modules())
     for weight, parts in pieces(folder).items():
         path = weight.removesuffix(".weight")
-        fits = [name for name in modules if name and (name == path or name.endswith("." + path) or path.endswith("." + name))]
-        name = max(fits, key=len, default=None)
+        steps = path.split(".")  # the checkpoint may call the outermost modules otherwise, or leave them out
+        tails = [".".join(steps[i:]) for i in range(len(steps))]
+        fits = next((found for tail in tails if (found := [n for n in modules if n == tail or n.endswith("." + tail)])), [])
+        name = fits[0] if len(fits) == 1 else None
         if name is None or not hasattr(modules[name], "weight"):
             raise KeyError(f"no module of the model has the weight {weight}: take dense() for its matrix")
         old, (owner, _, leaf) = modules[name], name.rpartition(".")

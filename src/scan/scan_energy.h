@@ -62,7 +62,8 @@ const rs_activations *rs_activations_of(const rs_activations *seen, size_t n_see
  * caller's. *gram NULL: not known. */
 rs_status rs_written_gram(double **gram, int64_t *n, const rs_stored_matrix *m,
                           const rs_activations *seen, size_t n_seen, rs_error *err);
-/* True where the leading vectors of that Gram stand to the left of M. */
+/* True where the leading vectors of that Gram stand to the left of M: of W_O and W_out, whose stored vectors
+ * are what they read. */
 bool rs_writes_rows(const rs_stored_matrix *m);
 /* Factors with the Grams of the two sides of a product, which are stacked over a group, weighed where
  * its X is known: ra [*ka, r], rb [*kb, r] in one piece of memory that begins at ra, the caller's. */

@@ -35,7 +35,8 @@ const rs_activations *rs_activations_by(const rs_activations *seen, size_t n_see
 
 bool rs_writes_rows(const rs_stored_matrix *m)
 {
-    return m->factors[0] == &m->product->b && m->product->kind == RS_PRODUCT_OV;
+    rs_product_kind kind = m->product->kind;
+    return m->factors[0] == &m->product->b && (kind == RS_PRODUCT_OV || kind == RS_PRODUCT_IO);
 }
 
 /* The one that all factors of the matrix share. */

@@ -1,4 +1,4 @@
-"""compression.py make DIR KIND | check DIR OUT RESULT.json TEXT: small models with a tokenizer, and what `scan --energy --text --write` says and
+"""compression.py make DIR KIND | check DIR OUT RESULT.json TEXT | factors DIR OUT: small models with a tokenizer, and what `scan --energy --text --write` says and
 writes of them against transformers in float64 and NumPy's decompositions. PyTorch and transformers."""
 import importlib.util
 import json
@@ -175,9 +175,7 @@ def check(folder, out, result, text):
     near("loss before", line["nll"], before, 1e-6)
     near("loss of what was written", line["nll_truncated"], after, 1e-5)
     near("change", line["loss_change"], after - before, 1e-5)
-    spec = importlib.util.spec_from_file_location("load", f"{out}/factors/load.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = loader_of(out)
     if saved == 0:
         sys.exit("nothing was cut: the test says nothing")
     small = module.load(load(folder).to(torch.float32))
@@ -202,7 +200,30 @@ def check(folder, out, result, text):
     print(f"{folder}: {len(changed)} truncations, {worst:.1e} from NumPy's, {before:.6f} -> {after:.6f} nats, {held} numbers in factors")
 
 
-if sys.argv[1] == "make":
+def loader_of(out):
+    spec = importlib.util.spec_from_file_location("load", f"{out}/factors/load.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def factors(folder, out):
+    """Logits, or last states, by the factors put into the source against those of what was written; and the source's own."""
+    name = json.load(open(f"{folder}/config.json"))["architectures"][0]
+    of = [getattr(transformers, name).from_pretrained(d, dtype=torch.float32).eval() for d in (out, folder, folder)]
+    of[1] = loader_of(out).load(of[1])
+    ids = torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        written, small, source = (m(input_ids=ids)[0] for m in of)
+    size = written.abs().max().item()
+    near(f"{folder} by factors", (written - small).abs().max().item() / size, 0, 1e-5)
+    if not (written - source).abs().max().item() > 1e-3 * size:
+        sys.exit(f"{folder}: the cut changed nothing")
+
+
+if sys.argv[1] == "factors":
+    factors(*sys.argv[2:])
+elif sys.argv[1] == "make":
     os.makedirs(sys.argv[2], exist_ok=True)
     make(sys.argv[2], sys.argv[3])
 else:

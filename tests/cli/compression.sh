@@ -100,6 +100,13 @@ expect 0 "$RANKSCOPE" scan albert --energy 0.8 --text text.txt --seq-len 16 --wr
 expect 0 "$RANKSCOPE" scan tied --energy 0.99999 --json again.json --quiet
 [ "$(field again.json compression parameters_left)" = "$(field tied.json compression parameters_left)" ] || note_failure "what was written has other ranks"
 
+# ---- factors of fused, interleaved, grouped, gated and state-space weights ----
+for name in falcon gpt_neox phi3 gemma2 qwen3_bias bert mamba2 nemotron_h qwen3_next; do
+    rm -rf written
+    expect 0 "$RANKSCOPE" scan "$RS_SOURCE_DIR/tests/golden/forward/$name" --energy 0.7 --write written --quiet
+    compression factors "$RS_SOURCE_DIR/tests/golden/forward/$name" written
+done
+
 # ---- refused, with nothing written ----
 refused_by scan would-overwrite-input "the model's own folder" gpt2 --energy 0.9 --write gpt2
 refused_by scan would-overwrite-input "has files already" gpt2 --energy 0.9 --write plain

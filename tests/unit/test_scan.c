@@ -234,6 +234,37 @@ static void energy_counts_a_shared_key_once(void **state)
 
 /* ---- what may take the place of its factors ---- */
 
+/* What acts on single units between two factors forbids it; what is on tokens, or a factor, does not. */
+static void energy_knows_what_acts_on_units(void **state)
+{
+    (void)state;
+    static const struct {
+        rs_product_kind kind;
+        const char *corrections, *reason; /* reason NULL: it is feasible */
+    } cases[] = {{RS_PRODUCT_OV, "gate before W_O left out", "a gate on each unit"},
+                 {RS_PRODUCT_OV, "norm before W_O left out", "a norm stands"},
+                 {RS_PRODUCT_OV, "norm and gate before W_O left out", "a norm and a gate"},
+                 {RS_PRODUCT_QK, "elu + 1 of queries and keys left out", "elu + 1"},
+                 {RS_PRODUCT_OV, "scale 2 of the values left out", NULL},
+                 {RS_PRODUCT_QK, "scale 1/sqrt(4) left out", NULL}};
+    const double fraction = 0.5;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static fixture f;
+        setup(&f, 1, cases[i].kind);
+        diagonal(&f, 0, (double[C]){4, 2, 1, 1}, (double[C]){1, 1, 1, 1});
+        f.products[0].corrections = cases[i].corrections;
+        rs_scan_options options = energies(1, &fraction);
+        rs_result *result = scan(&f, &options);
+        const rs_table *t = rs_result_table(result, "energy");
+        size_t row = energy_row(result, cases[i].kind == RS_PRODUCT_OV ? "ov" : "qk", 0, fraction);
+        const char *reason = rs_table_text(t, row, (size_t)rs_table_find_column(t, "reason"));
+        bool saves = cell(result, "energy", row, "parameters_saved") > 0;
+        assert_int_equal(saves, cases[i].reason == NULL);
+        if (cases[i].reason) assert_non_null(strstr(reason, cases[i].reason));
+        rs_result_free(result);
+    }
+}
+
 enum { PLAIN, WITH_ROPE, WITH_QK_NORM, WITH_BOTH, OF_A_GUESS, SHARED, N_KINDS };
 
 static void energy_says_what_is_feasible(void **state)
@@ -571,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(energy_table),
         cmocka_unit_test(energy_counts_a_shared_key_once),
+        cmocka_unit_test(energy_knows_what_acts_on_units),
         cmocka_unit_test(energy_says_what_is_feasible),
         cmocka_unit_test(rope_planes_in_both_layouts),
         cmocka_unit_test(low_rank_and_dead_heads),
