@@ -389,6 +389,15 @@ typedef struct rs_threshold {
 
 /* ---- scan: the rank health of a checkpoint's weights ---- */
 
+/* The arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
+ * carried by itself under an exponent of its own, so that it never drowns in rounding
+ * (docs/probe.md: --precision residual). */
+typedef enum rs_precision {
+    RS_PRECISION_F32,
+    RS_PRECISION_F64,
+    RS_PRECISION_RESIDUAL
+} rs_precision;
+
 /* What a scan is to measure. */
 typedef struct rs_scan_settings {
     size_t size;
@@ -418,6 +427,17 @@ typedef struct rs_scan_settings {
     /* [n_others] more checkpoints, or folders of runs: with PATH they are a series. */
     const char *const *others;
     size_t n_others;
+    /* [n_texts] files of text that the model is run on, with energies: what each matrix reads there weighs
+     * the ranks and errors, and the loss of the truncated model is measured (docs/compression.md). */
+    const char *const *texts;
+    size_t n_texts;
+    int64_t seq_len, samples; /* as in rs_run_settings */
+    rs_precision precision;   /* of the passes over them: F32 or F64 */
+    /* With one energy: a folder, new or empty, for the truncated checkpoint; NULL: none. */
+    const char *write;
+    bool
+        hold; /* it appears with what rs_result_write writes, not before; a result that is freed without
+                  takes it back */
 } rs_scan_settings;
 
 /* size: sizeof(rs_scan_settings); so for every *_init. NULL is fine. */
@@ -477,15 +497,6 @@ typedef struct rs_run_settings {
     rs_states_as states_as; /* where they enter; without states it is to stay 0 (RS_E_USAGE) */
     uint64_t reserved[4];
 } rs_run_settings;
-
-/* The arithmetic of a forward pass. RESIDUAL: doubles, with what tells the tokens of a sample apart
- * carried by itself under an exponent of its own, so that it never drowns in rounding
- * (docs/probe.md: --precision residual). */
-typedef enum rs_precision {
-    RS_PRECISION_F32,
-    RS_PRECISION_F64,
-    RS_PRECISION_RESIDUAL
-} rs_precision;
 
 /* What the residual subtracts from every token. */
 typedef enum rs_centre {

@@ -8,7 +8,7 @@ storeys='cli
 api
 lab
 compare
-predict paths probe certify train
+predict paths probe certify train compress
 observe
 measures
 engine

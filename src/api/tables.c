@@ -2,6 +2,7 @@
 #include "api/command.h"
 #include "certify/certify.h"
 #include "compare/compare.h"
+#include "compress/compress.h"
 #include "lab/lab.h"
 #include "paths/paths.h"
 #include "predict/predict.h"
@@ -33,6 +34,8 @@ static const struct {
               {&rs_scan_ssm_kind, "ssm"},
               {&rs_scan_energy_kind, NULL},
               {&rs_scan_energy_totals_kind, NULL},
+              {&rs_scan_costs_kind, NULL},
+              {&rs_scan_compression_kind, NULL},
               {&rs_scan_matrices_kind, NULL},
               {&rs_scan_tensors_kind, "tensors"},
               {&rs_scan_spectra_kind, "spectra"},

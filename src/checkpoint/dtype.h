@@ -95,6 +95,11 @@ bool rs_dtype_decodable(rs_dtype dtype);
  * for all else. */
 double rs_dtype_epsilon(rs_dtype dtype);
 
+/* encode.c: whether rs_dtype_encode can write it: F64, F32, F16 and BF16. It rounds each number to the
+ * nearest of the type, ties to even, and returns how many were finite and are not any more. */
+bool rs_dtype_encodable(rs_dtype dtype);
+int64_t rs_dtype_encode(uint8_t *out, rs_dtype dtype, const double *numbers, int64_t n);
+
 /* decode_float.c: decoders of plain and small float types and of integers. */
 void rs_decode_bool(float *out, const uint8_t *source, size_t n);
 /* Two elements a byte, the low nibble first. */

@@ -9,6 +9,7 @@
 static void init_scan(cli_args *args)
 {
     rs_scan_settings_init(&args->scan, sizeof args->scan);
+    args->scan.hold = true;
 }
 
 static rs_status ask_scan(rs_result **out, const cli_args *args, rs_error *err)
@@ -172,8 +173,8 @@ const cli_command cli_commands[] = {
      "train' leaves in DIR/checkpoints) are a series: how each layer's rank goes from one to the "
      "next. What cannot be read of it is named and skipped.\n"
      "Tables: summary, layers, heads, groups (grouped queries), planes (RoPE), ssm (state-space), "
-     "energy and "
-     "energy_totals "
+     "energy, "
+     "energy_totals, costs and compression "
      "(--energy), matrices (--matrices), tensors, "
      "and the data of the figures: spectra, balance. Of a series: trends, series, checkpoints, "
      "findings_changed, not_compared, series_curves.",
@@ -182,6 +183,9 @@ const cli_command cli_commands[] = {
      "layer\n"
      "rankscope scan . --json - | jq '.tables.heads[].effective_rank' # for scripts\n"
      "rankscope scan ckpt --fail-on warn --quiet # exit code 3 when heads have lost rank\n"
+     "rankscope scan model/ --energy 0.95 --text page.txt --write small/ # a smaller model, and "
+     "its "
+     "loss\n"
      "rankscope scan . --matrices all --csv out # every weight, beside WeightWatcher's columns\n"
      "rankscope scan run/ --fail-on warn --html series.html # a run: whose rank falls, and since "
      "when?",

@@ -81,7 +81,23 @@ const cli_option cli_options[] = {
          "stored matrix by itself (always possible), and of each product in the place of its "
          "factors "
          "(column feasible: RoPE or QK-norm between W_Q and W_K forbids it). Table energy_totals: "
-         "what either way saves in all."},
+         "what either way saves in all, and the better of the two for each pair of factors. Table "
+         "costs: the products, the dearest first."},
+    {"text", "FILE|-", CLI_TEXTS, AT(scan.texts), CLI_SCAN, NULL, NULL,
+     .help =
+         "With --energy: run the model on this text ('-' is standard input). What each matrix "
+         "reads there weighs its ranks (columns weighted_... of table energy), and the model is "
+         "run again with the truncations inside: table compression has the loss that they cost. "
+         "May be repeated."},
+    {"seq-len", "N", CLI_COUNT, AT(scan.seq_len), CLI_SCAN, "128", NULL,
+     .help = "Tokens of a window of --text, special tokens included."},
+    {"samples", "N", CLI_COUNT, AT(scan.samples), CLI_SCAN, "all", NULL,
+     .help = "Use the first N windows of each --text."},
+    {"write", "DIR", CLI_TEXT, AT(scan.write), CLI_SCAN, NULL, NULL,
+     .help =
+         "With one --energy: write the truncated checkpoint into this folder, which must be new "
+         "or empty, in the layout and types of PATH, and its factors in F32 into DIR/factors with "
+         "a loader for PyTorch. A GGUF file is measured, not written."},
     {"fold-norms", NULL, CLI_FLAG, AT(scan.fold_norms), CLI_SCAN, NULL, NULL,
      .help =
          "Analyse the products as the model applies them: the gain of the norm before a projection "
@@ -541,12 +557,12 @@ const cli_option cli_options[] = {
     {"seed", "N", CLI_SEED, CALL(seed), CLI_ALL, "0", NULL,
      .help = "Seed of every random draw (the baselines by chance; of train the task's own seed, "
              "unless --set seed is given); the same for any number of threads."},
-    {"precision", "f32|f64|residual", CLI_CHOICE, AT(no_choice), CLI_SCAN, "f64",
+    {"precision", "f32|f64|residual", CLI_CHOICE, AT(scan.precision), CLI_SCAN, "f32",
      "f32|f64|residual",
-     .help = "Arithmetic of forward passes. scan has none: it accumulates in float64 whatever is "
-             "asked, "
-             "and refuses residual.",
-     .refusal = {"residual", "scan has no forward pass: it works in float64", "leave it out"}},
+     .help = "Arithmetic of the passes over --text. Weights are measured in float64 whatever is "
+             "asked, and so are sums over tokens.",
+     .refusal = {"residual", "scan works in float64, and its passes over --text in f32 or f64",
+                 "leave it out"}},
     {"precision", "f64", CLI_CHOICE, AT(no_choice), CLI_CERTIFY, "f64", "f64",
      .help = "Arithmetic of the forward pass: certificates need float64."},
     {"precision", "f32|f64|residual", CLI_CHOICE, AT(probe.precision), CLI_PROBE, "f32",

@@ -14,6 +14,7 @@ static bool taken;
 size_t cli_count_texts(const cli_args *args)
 {
     if (args->command->bit == CLI_TOKENIZE) return args->tokenize.n_texts;
+    if (args->command->bit == CLI_SCAN) return args->scan.n_texts;
     return args->command->bit & CLI_FED ? args->common.run.n_texts : 0;
 }
 

@@ -21,7 +21,7 @@ typedef struct rs_null_model {
     double nuclear_ratio; /* ‖ABᵀ‖_* / H, H = ½(‖A‖_F² + ‖B‖_F²) */
     double effective_rank, stable_rank, participation_ratio;
     double effective_rank_spread; /* standard deviation of effective_rank over the trials */
-    double pseudo_rank; /* in units of r, like rs_measures.pseudo_rank */
+    double pseudo_rank;           /* in units of r, like rs_measures.pseudo_rank */
     double energy_rank;
     int64_t trials, k;            /* number of trials drawn, and of points of the band */
     double *band_low, *band_high; /* [k] 5 % and 95 % quantile of σ_i/σ₁; with fewer than 20 trials

@@ -55,7 +55,7 @@ static const double LEAST_RATIO = 1e-3;
 size_t rs_leading_work(int64_t ka, int64_t kb)
 {
     int64_t q = ka < kb ? ka : kb, most = ka < kb ? kb : ka;
-    return (size_t)(ka * kb + ka * q + q * kb + q + 3 * most * most + 8 * most + 8);
+    return (size_t)(ka * kb + ka * q + q * kb + q + most * most + most);
 }
 
 /* Divides column i of [r, k] by sigma[i]. */
@@ -71,25 +71,36 @@ typedef struct leaders {
     double *left, *right, *sigma; /* [k, ka], [k, kb], [k] */
 } leaders;
 
+rs_status rs_symmetric_vectors(double *values, double *matrix, int64_t n, int *info, rs_error *err)
+{
+    size_t size = 1 + 6 * (size_t)n + 2 * (size_t)n * (size_t)n, integers = 3 + 5 * (size_t)n;
+    double *work = rs_malloc(size, sizeof *work);
+    lapack_int *places = rs_malloc(integers, sizeof *places);
+    rs_status status = RS_OK;
+    if (work && places)
+        *info =
+            LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, matrix, (lapack_int)n,
+                                values, work, (lapack_int)size, places, (lapack_int)integers);
+    else
+        status = rs_fail_memory(err, "eigenvectors", size * sizeof *work);
+    rs_free(work);
+    rs_free(places);
+    return status;
+}
+
 /*
  * A square matrix M [n, n]: P from M Mᵀ, half the price of a decomposition with vectors, and Z = MᵀP S⁻¹.
  * An eigenvector of M Mᵀ has an error of about u σ₁²/(σ_k² − σ_{k+1}²), where a singular vector has
- * u σ₁/(σ_k − σ_{k+1}): no more than σ₁/(2σ_k) times it. *trusted: σ_k is large enough. work: 3n² + 8n + 8.
+ * u σ₁/(σ_k − σ_{k+1}): no more than σ₁/(2σ_k) times it. *trusted: σ_k is large enough. work: n² + n.
  */
 static rs_status squared(const leaders *out, bool *trusted, const double *matrix, int64_t n,
                          int64_t k, double *work, rs_error *err)
 {
-    double *square = work, *values = work + n * n, *lapack = values + n;
-    lapack_int size = (lapack_int)(1 + 6 * n + 2 * n * n);
-    lapack_int *integers = rs_malloc((size_t)(3 + 5 * n), sizeof *integers);
-    if (!integers)
-        return rs_fail_memory(err, "singular vectors", (size_t)(3 + 5 * n) * sizeof *integers);
+    double *square = work, *values = work + n * n;
+    int info;
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)n, (blasint)n, (blasint)n, 1,
                 matrix, (blasint)n, matrix, (blasint)n, 0, square, (blasint)n);
-    lapack_int info =
-        LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)n, square, (lapack_int)n,
-                            values, lapack, size, integers, (lapack_int)(3 + 5 * n));
-    rs_free(integers);
+    RS_TRY(rs_symmetric_vectors(values, square, n, &info, err));
     *trusted = info == 0 && values[n - k] > LEAST_RATIO * LEAST_RATIO * values[n - 1];
     if (!*trusted) return RS_OK;
     for (int64_t i = 0; i < k; i++) /* by columns ascending: by rows from the last */

@@ -29,6 +29,10 @@ rs_overlap_chance rs_overlap_by_chance(int64_t k, int64_t m);
 rs_status rs_singular_vectors(double *left, double *right, double *sigma, double *matrix, int64_t m,
                               int64_t n, rs_error *err);
 
+/* Replaces a symmetric matrix [n, n] by its eigenvectors, a vector a row, by their values [n] ascending.
+ * *info: what LAPACK's dsyevd returned; 0 where it converged. */
+rs_status rs_symmetric_vectors(double *values, double *matrix, int64_t n, int *info, rs_error *err);
+
 /* The leading singular vectors of A Bᵀ as combinations of its factors' columns: U = A · left and
  * V = B · right, both [r, k], row-major. */
 typedef struct rs_leading {

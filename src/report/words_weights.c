@@ -44,6 +44,10 @@ static const rs_word heads[] = {
             "tr(XY) ≠ Σσ² beyond 1e-10", "do not use the row; report the checkpoint"),
     SCAN("rank_summary", "info",
          "where the model stands as a whole, one sentence a kind of product", "always", NULL),
+    SCAN("compression", "info",
+         "what cutting the attention matrices at an energy of --energy leaves of their parameters, "
+         "and how much worse the model predicts then",
+         "one for each energy", "where the loss hardly changes, --write DIR writes that model"),
 };
 
 static const rs_word compared[] = {

@@ -18,6 +18,20 @@ typedef struct rs_scan_thresholds {
     double rank_falls; /* of a series: found when more than this share of the rank was lost */
 } rs_scan_thresholds;
 
+/* What a stored tensor met in a run over a text: the Gram of all tokens' rows. */
+typedef struct rs_activations {
+    const rs_tensor *tensor;
+    bool output; /* of what it wrote, bias left out; else of what it read */
+    int64_t n;
+    double *gram; /* [n, n], both triangles */
+} rs_activations;
+
+struct rs_stored_matrices;
+
+/* Is told what can be factorised, once tables energy and costs are there. */
+typedef rs_status rs_energy_told(void *user, rs_result *result,
+                                 const struct rs_stored_matrices *matrices, rs_error *err);
+
 /* What a scan is to measure and say. */
 typedef struct rs_scan_options {
     rs_heads_options heads;
@@ -25,6 +39,10 @@ typedef struct rs_scan_options {
     const char *matrices; /* other tensors: "all", an extended regular expression; NULL: none */
     double energies[RS_MAX_ENERGIES]; /* fractions of --energy */
     size_t n_energies;
+    const rs_activations *seen; /* [n_seen] what a run over a text showed; NULL: there was none */
+    size_t n_seen;
+    rs_energy_told *told; /* with energies alone; NULL: nobody asks */
+    void *told_user;
     rs_scan_thresholds thresholds;
     const char *summary; /* name for table summary beside another command's; NULL: summary */
 } rs_scan_options;
@@ -46,7 +64,7 @@ json_t *rs_scan_model_object(const rs_model *model);
 
 /* A scan as the command line asks for it. */
 typedef struct rs_scan_request {
-    const char *path, *map; /* the checkpoint, or the folder of a run; a --map file, or NULL */
+    const char *path, *map;    /* the checkpoint, or the folder of a run; a --map file, or NULL */
     const char *const *others; /* [n_others] more of them: a series (scan/series.h) */
     size_t n_others;
     bool lenient;
@@ -140,7 +158,7 @@ double rs_median(double *values, size_t n);
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_scan_heads_kind, rs_scan_groups_kind, rs_scan_layers_kind,
     rs_scan_summary_kind, rs_scan_tensors_kind, rs_scan_energy_kind, rs_scan_energy_totals_kind,
-    rs_scan_matrices_kind, rs_scan_planes_kind, rs_scan_ssm_kind, rs_scan_spectra_kind,
-    rs_scan_balance_kind;
+    rs_scan_costs_kind, rs_scan_matrices_kind, rs_scan_planes_kind, rs_scan_ssm_kind,
+    rs_scan_spectra_kind, rs_scan_balance_kind;
 
 #endif

@@ -3,6 +3,8 @@
  * uses one of them. */
 #include "scan/scan_energy.h"
 
+#include <string.h>
+
 typedef struct answer {
     rs_feasible feasible;
     const char *reason;
@@ -31,6 +33,25 @@ static const answer of_ov[2] = {
 static const answer of_cb = {RS_FEASIBLE_NO, "the scan's decay stands between W_C and W_Bᵀ"};
 static const answer of_io = {RS_FEASIBLE_NO,
                              "convolution, SiLU, scan and gate stand between W_in and W_out"};
+
+/* What acts on single units between the factors, as the product's own text names what it leaves out. */
+static const struct {
+    const char *text;
+    answer answer;
+} between[] = {
+    {"norm and gate before W_O", {RS_FEASIBLE_NO, "a norm and a gate stand between W_V and W_O"}},
+    {"gate before W_O", {RS_FEASIBLE_NO, "a gate on each unit stands between W_V and W_O"}},
+    {"norm before W_O", {RS_FEASIBLE_NO, "a norm stands between W_V and W_O"}},
+    {"norm of the values", {RS_FEASIBLE_NO, "a norm stands between W_V and W_O"}},
+    {"elu + 1", {RS_FEASIBLE_NO, "elu + 1 of queries and keys stands between W_Q and W_Kᵀ"}},
+};
+
+static const answer *acts_between(const rs_product *p)
+{
+    for (size_t i = 0; i < sizeof between / sizeof *between; i++)
+        if (p->corrections && strstr(p->corrections, between[i].text)) return &between[i].answer;
+    return NULL;
+}
 
 static bool uses(const rs_product *p, const rs_factor *factor)
 {
@@ -65,6 +86,8 @@ static const answer *judge_product(const rs_model *model, const rs_product *p, r
     if (p->kind == RS_PRODUCT_CB) return &of_cb;
     if (p->kind == RS_PRODUCT_IO) return &of_io;
     if (model->guessed) return &of_guess;
+    const answer *found = acts_between(p);
+    if (found) return found;
     if (p->kind == RS_PRODUCT_OV) {
         bool norm = p->a.inner_gain || p->b.inner_gain;
         return shared(model, p) && !norm ? &of_shared : &of_ov[norm];

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "linalg/spectrum.h"
 #include "linalg/threads.h"
+#include "linalg/truncation.h"
 #include "products/factor.h"
 #include "scan/scan_energy.h"
 
@@ -92,9 +93,10 @@ static rs_status add_stored(rs_stored_matrices *all, const rs_product *p, bool s
 
 /* ---- spectra ---- */
 
-/* The factors side by side: rows×cols, row-major. Rows that a factor lacks stay zero. */
-static rs_status assemble(double *matrix, const rs_stored_matrix *m, rs_fold fold, rs_error *err)
+rs_status rs_stored_matrix_read(double *matrix, const rs_stored_matrix *m, rs_fold fold,
+                                rs_error *err)
 {
+    memset(matrix, 0, (size_t)m->rows * (size_t)m->cols * sizeof *matrix);
     int64_t widest = 0, at = 0;
     for (size_t i = 0; i < m->n_factors; i++)
         if (m->factors[i]->inner > widest) widest = m->factors[i]->inner;
@@ -125,9 +127,9 @@ static bool all_finite(const double *x, size_t n)
 static rs_status measure_stored(rs_stored_matrix *m, rs_fold fold, rs_error *err)
 {
     size_t numbers = (size_t)m->rows * (size_t)m->cols;
-    double *matrix = rs_calloc(numbers, sizeof *matrix);
+    double *matrix = rs_malloc(numbers, sizeof *matrix);
     m->sigma = rs_malloc((size_t)m->k, sizeof *m->sigma);
-    rs_status status = matrix && m->sigma ? assemble(matrix, m, fold, err)
+    rs_status status = matrix && m->sigma ? rs_stored_matrix_read(matrix, m, fold, err)
                                           : rs_fail_memory(err, m->factors[0]->tensor->name,
                                                            numbers * sizeof *matrix);
     if (status == RS_OK && all_finite(matrix, numbers)) {
@@ -152,16 +154,41 @@ static int threads_for_large(const rs_stored_matrices *all, const rs_context *co
     return rs_budget_threads(most, context->memory, context->threads);
 }
 
-static rs_status measure_some(rs_stored_matrices *all, bool large, int threads, rs_fold fold,
+/* What all threads measure. */
+typedef struct measuring {
+    rs_stored_matrices *all;
+    rs_fold fold;
+    const rs_activations *seen;
+    size_t n_seen;
+} measuring;
+
+/* σ of X W, where X is known and the matrix is finite. */
+static rs_status weigh_stored(rs_stored_matrix *m, const measuring *w, rs_error *err)
+{
+    double *gram;
+    int64_t n;
+    if (!m->sigma || w->n_seen == 0) return RS_OK;
+    RS_TRY(rs_written_gram(&gram, &n, m, w->seen, w->n_seen, err));
+    if (!gram) return RS_OK;
+    m->weighed = rs_malloc((size_t)m->k, sizeof *m->weighed);
+    rs_status status = m->weighed ? rs_gram_singular_values(m->weighed, m->k, gram, n, err)
+                                  : rs_fail_memory(err, m->name, (size_t)m->k * sizeof *m->weighed);
+    rs_free(gram);
+    return status;
+}
+
+static rs_status measure_some(const measuring *w, bool large, int threads,
                               const rs_context *context, rs_error *err)
 {
+    rs_stored_matrices *all = w->all;
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (size_t i = 0; i < all->n; i++) {
         if ((all->items[i].k >= LARGE) != large || rs_cancelled(context)) continue;
         rs_error error;
-        rs_status status = measure_stored(&all->items[i], fold, &error);
+        rs_status status = measure_stored(&all->items[i], w->fold, &error);
+        if (status == RS_OK) status = weigh_stored(&all->items[i], w, &error);
         rs_keep_first(&kept, &kept_error, status, &error);
         if (rs_thread_number() == 0) rs_progress(context, "stored matrices", i, all->n, "matrices");
     }
@@ -178,16 +205,79 @@ static rs_status check_files(const rs_stored_matrices *all, const rs_model *mode
     return RS_OK;
 }
 
-rs_status rs_stored_matrices_measure(rs_stored_matrices *out, const rs_model *model,
-                                     const rs_heads *heads, rs_fold fold, const rs_context *context,
-                                     rs_error *err)
+/* ---- products ---- */
+
+/* Stored numbers behind a head or a stacked group of them. */
+static int64_t numbers_of(const rs_head *head, rs_fold fold)
 {
-    *out = (rs_stored_matrices){0};
+    const rs_product *p = head->product;
+    int64_t a = rs_factor_numbers(&p->a, fold), b = rs_factor_numbers(&p->b, fold);
+    int64_t members = head->stacked ? p->group_size : 1;
+    return p->kind == RS_PRODUCT_QK ? members * a + b : a + members * b;
+}
+
+static rs_status weigh_product(rs_replaceable *r, const measuring *w, rs_error *err)
+{
+    rs_sides sides;
+    const rs_activations *x = rs_activations_by(w->seen, w->n_seen, r->head->product);
+    if (!x) return RS_OK;
+    RS_TRY(rs_product_sides(&sides, r->head, x, err));
+    int64_t k = r->head->k;
+    r->weighed = rs_calloc((size_t)k, sizeof *r->weighed);
+    rs_status status = r->weighed ? rs_sides_spectrum(r->weighed, k, &sides, err)
+                                  : rs_fail_memory(err, "a product", (size_t)k * sizeof(double));
+    rs_free(sides.ra);
+    return status;
+}
+
+static rs_status weigh_products(const measuring *w, const rs_context *context, rs_error *err)
+{
+    rs_status kept = RS_OK;
+    rs_error kept_error = {0};
+    size_t n = w->n_seen ? w->all->n_products : 0;
+#pragma omp parallel for schedule(dynamic) num_threads(context->threads)
+    for (size_t i = 0; i < n; i++) {
+        if (rs_cancelled(context)) continue;
+        rs_error error;
+        rs_status status = weigh_product(&w->all->products[i], w, &error);
+        rs_keep_first(&kept, &kept_error, status, &error);
+    }
+    if (kept != RS_OK && err) *err = kept_error;
+    return kept == RS_OK ? rs_check_cancelled(context, err) : kept;
+}
+
+/* Grouped queries by their stacked rows, all others head by head. */
+static rs_status list_products(rs_stored_matrices *out, const rs_model *model,
+                               const rs_heads *heads, rs_fold fold, rs_error *err)
+{
+    out->products = rs_calloc(heads->n + 1, sizeof *out->products);
+    if (!out->products) return rs_fail_memory(err, "products", heads->n * sizeof *out->products);
+    for (size_t i = 0, g = 0; i < heads->n;) {
+        bool group = g < heads->n_groups && heads->groups[g].product == heads->items[i].product;
+        const rs_head *head = group ? &heads->groups[g++] : &heads->items[i];
+        i += group ? (size_t)head->product->group_size : 1;
+        if (!head->sigma) continue;
+        rs_replaceable *r = &out->products[out->n_products++];
+        *r = (rs_replaceable){.head = head, .numbers = numbers_of(head, fold)};
+        r->feasible = rs_product_feasible(&r->reason, model, head->product, fold);
+    }
+    return RS_OK;
+}
+
+rs_status rs_stored_matrices_measure(rs_stored_matrices *out, const rs_model *model,
+                                     const rs_heads *heads, rs_fold fold,
+                                     const rs_activations *seen, size_t n_seen,
+                                     const rs_context *context, rs_error *err)
+{
+    const measuring w = {.all = out, .fold = fold, .seen = seen, .n_seen = n_seen};
+    *out = (rs_stored_matrices){.checkpoint = model->checkpoint};
     for (size_t i = 0; i < heads->n; i++)
         for (int side = 0; side < 2; side++)
             RS_TRY(add_stored(out, heads->items[i].product, side, fold, err));
-    RS_TRY(measure_some(out, true, threads_for_large(out, context), fold, context, err));
-    RS_TRY(measure_some(out, false, context->threads, fold, context, err));
+    RS_TRY(list_products(out, model, heads, fold, err));
+    RS_TRY(measure_some(&w, true, threads_for_large(out, context), context, err));
+    RS_TRY(measure_some(&w, false, context->threads, context, err));
+    RS_TRY(weigh_products(&w, context, err));
     return check_files(out, model, err);
 }
 
@@ -196,6 +286,10 @@ void rs_stored_matrices_free(rs_stored_matrices *matrices)
     for (size_t i = 0; i < matrices->n; i++) {
         rs_free(matrices->items[i].factors);
         rs_free(matrices->items[i].sigma);
+        rs_free(matrices->items[i].weighed);
     }
+    for (size_t i = 0; i < matrices->n_products; i++)
+        rs_free(matrices->products[i].weighed);
     rs_free(matrices->items);
+    rs_free(matrices->products);
 }

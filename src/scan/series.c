@@ -242,6 +242,17 @@ static rs_status check_options(const rs_scan_options *o, rs_error *err)
     return RS_OK;
 }
 
+rs_status rs_series_check_alone(const rs_scan_request *request, rs_error *err)
+{
+    rs_series_list list = {0};
+    bool series = false;
+    const char *paths[] = {request->path};
+    rs_status status = rs_series_list_make(&list, &series, paths, 1, err);
+    if (status == RS_OK && series && list.n > 1) status = check_options(&request->options, err);
+    rs_series_list_free(&list);
+    return status;
+}
+
 static rs_status follow(rs_series *s, rs_input_files *inputs, const char *const *paths, size_t n,
                         const rs_context *context, rs_error *err)
 {

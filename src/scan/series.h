@@ -45,6 +45,9 @@ void rs_series_list_free(rs_series_list *list);
 rs_status rs_series_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
                          const rs_context *context, rs_error *err);
 
+/* RS_E_USAGE: request->path is the folder of a run, and what its options ask for is about one checkpoint. */
+rs_status rs_series_check_alone(const rs_scan_request *request, rs_error *err);
+
 /* What its tables can have, for rs_explain. */
 extern const rs_table_kind rs_series_kind, rs_series_trends_kind, rs_series_checkpoints_kind,
     rs_series_changed_kind, rs_series_apart_kind, rs_series_curves_kind;

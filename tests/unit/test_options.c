@@ -108,6 +108,11 @@ enum {
       (s->scan.thresholds = dead_heads, s->scan.n_thresholds = 2))                                 \
     X(falling, CLI_SCAN, "threshold", "rank_falls=0.5", UNSEEN,                                    \
       (s->scan.thresholds = falling_ranks, s->scan.n_thresholds = 1))                              \
+    X(scan_text, CLI_SCAN, "text", TEXT, SHOWS, (s->scan.texts = several, s->scan.n_texts = 1))    \
+    X(scan_seq_len, CLI_SCAN, "seq-len", "4", SHOWS, s->scan.seq_len = 4)                          \
+    X(scan_samples, CLI_SCAN, "samples", "1", SHOWS, s->scan.samples = 1)                          \
+    X(scan_precision, CLI_SCAN, "precision", "f64", UNSEEN, s->scan.precision = RS_PRECISION_F64)  \
+    X(scan_write, CLI_SCAN, "write", "written", SHOWS, s->scan.write = "written")                  \
     X(text, CLI_FED, "text", TEXT, OWN_INPUTS, s->common.run.text = TEXT)                          \
     X(texts, CLI_FED, "text", TEXT "\n" TOKENIZER, OWN_INPUTS,                                     \
       (s->common.run.texts = several, s->common.run.n_texts = 2))                                  \

@@ -168,7 +168,7 @@ static void energy_table(void **state)
     rs_result *result = scan(&f, &options);
     const double rank[] = {2, 3, 4, 1}, of_unit[] = {4, 4, 4, 3},
                  error[] = {sqrt(2.0 / 22.0), sqrt(1.0 / 22.0), 0, sqrt(6.0 / 22.0)};
-    double saved[2] = {0};
+    double saved[3] = {0};
     for (size_t i = 0; i < 4; i++) {
         size_t row = energy_row(result, "ov", 0, fractions[i]);
         assert_near(cell(result, "energy", row, "rank"), rank[i]);
@@ -184,12 +184,14 @@ static void energy_table(void **state)
         row = energy_row(result, "W_O", 0, fractions[i]);
         assert_near(cell(result, "energy", row, "rank"), of_unit[i]);
         assert_near(cell(result, "energy", row, "parameters_saved"), 0.0);
-        for (size_t way = 0; way < 2; way++) {
+        for (size_t way = 0; way < 3; way++) { /* the product saves no less than the matrices do */
             saved[way] = way ? 8 * (4 - rank[i]) : fmax(0, 16 - 8 * rank[i]);
-            assert_near(cell(result, "energy_totals", 2 * i + way, "parameters"), 32.0);
-            assert_near(cell(result, "energy_totals", 2 * i + way, "parameters_saved"), saved[way]);
-            assert_near(cell(result, "energy_totals", 2 * i + way, "share"), saved[way] / 32);
+            assert_near(cell(result, "energy_totals", 3 * i + way, "parameters"), 32.0);
+            assert_near(cell(result, "energy_totals", 3 * i + way, "parameters_saved"), saved[way]);
+            assert_near(cell(result, "energy_totals", 3 * i + way, "share"), saved[way] / 32);
         }
+        assert_near(cell(result, "costs", i, "cost"), 8 * rank[i]);
+        assert_near(cell(result, "costs", i, "place"), 1.0);
     }
     const rs_table *heads = rs_result_table(result, "heads");
     size_t n;
@@ -231,6 +233,37 @@ static void energy_counts_a_shared_key_once(void **state)
 }
 
 /* ---- what may take the place of its factors ---- */
+
+/* What acts on single units between two factors forbids it; what is on tokens, or a factor, does not. */
+static void energy_knows_what_acts_on_units(void **state)
+{
+    (void)state;
+    static const struct {
+        rs_product_kind kind;
+        const char *corrections, *reason; /* reason NULL: it is feasible */
+    } cases[] = {{RS_PRODUCT_OV, "gate before W_O left out", "a gate on each unit"},
+                 {RS_PRODUCT_OV, "norm before W_O left out", "a norm stands"},
+                 {RS_PRODUCT_OV, "norm and gate before W_O left out", "a norm and a gate"},
+                 {RS_PRODUCT_QK, "elu + 1 of queries and keys left out", "elu + 1"},
+                 {RS_PRODUCT_OV, "scale 2 of the values left out", NULL},
+                 {RS_PRODUCT_QK, "scale 1/sqrt(4) left out", NULL}};
+    const double fraction = 0.5;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static fixture f;
+        setup(&f, 1, cases[i].kind);
+        diagonal(&f, 0, (double[C]){4, 2, 1, 1}, (double[C]){1, 1, 1, 1});
+        f.products[0].corrections = cases[i].corrections;
+        rs_scan_options options = energies(1, &fraction);
+        rs_result *result = scan(&f, &options);
+        const rs_table *t = rs_result_table(result, "energy");
+        size_t row = energy_row(result, cases[i].kind == RS_PRODUCT_OV ? "ov" : "qk", 0, fraction);
+        const char *reason = rs_table_text(t, row, (size_t)rs_table_find_column(t, "reason"));
+        bool saves = cell(result, "energy", row, "parameters_saved") > 0;
+        assert_int_equal(saves, cases[i].reason == NULL);
+        if (cases[i].reason) assert_non_null(strstr(reason, cases[i].reason));
+        rs_result_free(result);
+    }
+}
 
 enum { PLAIN, WITH_ROPE, WITH_QK_NORM, WITH_BOTH, OF_A_GUESS, SHARED, N_KINDS };
 
@@ -569,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(energy_table),
         cmocka_unit_test(energy_counts_a_shared_key_once),
+        cmocka_unit_test(energy_knows_what_acts_on_units),
         cmocka_unit_test(energy_says_what_is_feasible),
         cmocka_unit_test(rope_planes_in_both_layouts),
         cmocka_unit_test(low_rank_and_dead_heads),
