@@ -27,7 +27,7 @@ expect 2 "$RANKSCOPE" lab run dong-paths --data text.txt
 says err "has data of its own"
 expect 2 "$RANKSCOPE" lab run kobayashi-fig3 --quick --data digits.npy
 says err "does not end in x.npy"
-expect 1 "$RANKSCOPE" lab run kobayashi-fig3 --quick --data absent.txt
+expect 2 "$RANKSCOPE" lab run kobayashi-fig3 --quick --data absent.txt
 says err "absent.txt"
 expect 1 "$RANKSCOPE" lab run noci-fig5-adam --quick --db absent/runs.db
 says err "absent/runs.db"
