@@ -129,7 +129,8 @@ static rs_status back_branches(rs_runner *run, rs_error *err)
 {
     const rs_layer *layer = &run->network->layers[run->layer];
     rs_tape *tape = run->tape;
-    if (tape->recompute) RS_TRY(recompute(run, err));
+    /* the last layer's records still stand from the way forward */
+    if (tape->recompute && run->layer + 1 < tape->layers) RS_TRY(recompute(run, err));
     tape->joined = false;
     for (int32_t b = layer->n_branches - 1; b >= 0; b--) {
         run->branch = b;

@@ -132,7 +132,7 @@ static rs_status join_tables(beside *b, rs_error *err)
 
 /* A row of it. */
 typedef struct model_cells {
-    const char *path, *family, *dtype, *code, *severity, *answer;
+    const char *path, *family, *dtype, *said, *severity, *answer;
     int64_t layers, d_model, heads, parameters;
     double value;
 } model_cells;
@@ -147,7 +147,7 @@ const rs_column rs_beside_columns[RS_BESIDE_COLUMNS] = {
     {.name = "parameters", RS_CELL(model_cells, parameters)},
     {.name = "severity", RS_CELL(model_cells, severity), .formula = "of its verdict"},
     {.name = "verdict",
-     RS_CELL(model_cells, code),
+     RS_CELL(model_cells, said),
      .formula = "code of what is said of it by itself"},
     {.name = "value", RS_CELL(model_cells, value), .formula = "number of its verdict"},
     {.name = "answer", RS_CELL(model_cells, answer), .formula = "its verdict"},
@@ -180,7 +180,7 @@ static rs_status list_models(beside *b, rs_error *err)
                                  .d_model = whole(model, "d_model"),
                                  .heads = whole(model, "heads"),
                                  .parameters = whole(model, "parameters"),
-                                 .code = v->code,
+                                 .said = v->code,
                                  .severity = rs_severity_name((rs_severity)v->severity),
                                  .value = v->value,
                                  .answer = v->answer};

@@ -132,7 +132,7 @@ python3 check.py || note_failure "claims about a model"
 
 # All experiments: those that take a model run it, the others have networks of their own. One by one those refuse it.
 expect 2 "$RANKSCOPE" lab run dong-mlp --quick --model "$golden/mamba2"
-says err "lambda-figure-1, -2 and -3 and kobayashi-fig4 run one model"
+says err "lambda-figure-1, -2 and -3, kobayashi-fig4 and dong-ensembles run one model"
 silent out
 expect 2 "$RANKSCOPE" lab list --model "$golden/mamba2"
 expect 2 "$RANKSCOPE" lab run lambda-figure-1 --text check.py

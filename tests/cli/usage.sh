@@ -24,7 +24,8 @@ refused "--tokens: is given twice, 'a.json' before" probe model --tokens a.json 
 says err "put all rows into one file"
 refused "takes no input" doctor model
 refused "did you mean --spectra?" scan model --spectr
-refused "it is one of 'rankscope probe'" scan model --text page.txt
+refused "it is one of 'rankscope probe'" scan model --tokens ids.json
+refused "weighs the ranks of --energy, which is not given" scan model --text page.txt
 refused "'rankscope scan --help' lists the options" scan model --xyzzy
 refused "needs an input" scan --
 refused "no such option" scan model -x
