@@ -1,6 +1,7 @@
 #!/bin/sh
 # series.sh: `rankscope scan` of several checkpoints and of a run: ranks from one to the next, what is skipped, what is no run.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
+rm -rf ./*
 golden=$RS_SOURCE_DIR/tests/golden
 llama=$golden/families/llama
 
