@@ -1,6 +1,7 @@
 #!/bin/sh
 # beside.sh: `rankscope probe` and `certify` of several models over the same inputs: each table is those of single runs, with the model in front.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
+rm -rf ./*
 golden=$RS_SOURCE_DIR/tests/golden/forward
 
 echo '[[5, 2, 9, 1, 7], [4, 8, 3, 1, 2]]' >ids.json
