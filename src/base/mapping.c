@@ -203,3 +203,9 @@ rs_status rs_mapping_verify(const rs_mapping *mapping, bool *touched, rs_error *
     if (touched) *touched = !same_time(changed(&now), mapping->changed);
     return RS_OK;
 }
+
+bool rs_is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}

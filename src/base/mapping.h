@@ -39,4 +39,7 @@ rs_status rs_mapping_check(const rs_mapping *mapping, rs_error *err);
  * (may be NULL): its time of change alone moved, as a new hard link or a chmod does it. */
 rs_status rs_mapping_verify(const rs_mapping *mapping, bool *touched, rs_error *err);
 
+/* Whether there is a folder of that name. */
+bool rs_is_folder(const char *path);
+
 #endif

@@ -27,48 +27,23 @@ const char *rs_moved_name(rs_moved moved)
 
 /* ---- what rounding may do ---- */
 
-/* The spacing of a type's numbers, relative to them; quantised ones have a step of their own. */
-static double spacing(rs_dtype dtype)
-{
-    switch (dtype) {
-    case RS_F64:
-        return DBL_EPSILON;
-    case RS_F16:
-        return 0x1p-10;
-    case RS_BF16:
-        return 0x1p-7;
-    case RS_F8_E4M3:
-    case RS_F8_E4M3FNUZ:
-        return 0x1p-3;
-    case RS_F8_E5M2:
-    case RS_F8_E5M2FNUZ:
-        return 0x1p-2;
-    default:
-        return FLT_EPSILON;
-    }
-}
+/* How far a type's numbers stand apart: relative to them, and next to zero. Quantised ones have a step of
+ * their own. */
+typedef struct steps {
+    rs_dtype dtype;
+    double spacing, least;
+} steps;
+static const steps all_steps[] = {
+    {RS_F32, FLT_EPSILON, FLT_TRUE_MIN}, {RS_F64, DBL_EPSILON, DBL_TRUE_MIN},
+    {RS_F16, 0x1p-10, 0x1p-24},          {RS_BF16, 0x1p-7, 0x1p-133},
+    {RS_F8_E4M3, 0x1p-3, 0x1p-9},        {RS_F8_E4M3FNUZ, 0x1p-3, 0x1p-10},
+    {RS_F8_E5M2, 0x1p-2, 0x1p-16},       {RS_F8_E5M2FNUZ, 0x1p-2, 0x1p-17}};
 
-/* The distance of a type's numbers next to zero. */
-static double least_step(rs_dtype dtype)
+static const steps *steps_of(rs_dtype dtype)
 {
-    switch (dtype) {
-    case RS_F64:
-        return DBL_TRUE_MIN;
-    case RS_F16:
-        return 0x1p-24;
-    case RS_BF16:
-        return 0x1p-133;
-    case RS_F8_E4M3:
-        return 0x1p-9;
-    case RS_F8_E4M3FNUZ:
-        return 0x1p-10;
-    case RS_F8_E5M2:
-        return 0x1p-16;
-    case RS_F8_E5M2FNUZ:
-        return 0x1p-17;
-    default:
-        return FLT_TRUE_MIN;
-    }
+    for (size_t i = 0; i < sizeof all_steps / sizeof *all_steps; i++)
+        if (all_steps[i].dtype == dtype) return &all_steps[i];
+    return all_steps;
 }
 
 /* E‖E_A Bᵀ‖_F² for independent errors of the entries of A, uniform within half a step: their variance is
@@ -76,8 +51,9 @@ static double least_step(rs_dtype dtype)
 static double moved_by(const rs_factor *factor, int64_t rows, const double *norms,
                        const double *other, int64_t r)
 {
-    double step = rs_factor_step_squared(factor), relative = spacing(factor->tensor->dtype),
-           least = least_step(factor->tensor->dtype), sum = 0;
+    const steps *of = steps_of(factor->tensor->dtype);
+    double step = rs_factor_step_squared(factor), relative = of->spacing, least = of->least,
+           sum = 0;
     for (int64_t j = 0; j < r; j++)
         sum += (step > 0 ? step * (double)rows
                          : relative * relative * norms[j] + least * least * (double)rows) *

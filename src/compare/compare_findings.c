@@ -16,9 +16,8 @@
 
 /* A row of table findings_changed. */
 typedef struct changed_cells {
-    const char *path, *change, *severity, *code, *stack, *attention, *product, *message;
-    int64_t layer, head;
-    double value, threshold;
+    const char *path, *change;
+    rs_case_cells of;
 } changed_cells;
 
 static const rs_column changed_columns[] = {
@@ -26,16 +25,7 @@ static const rs_column changed_columns[] = {
     {.name = "change",
      RS_CELL(changed_cells, change),
      .formula = "came: B alone has it; went: A alone had it"},
-    {.name = "severity", RS_CELL(changed_cells, severity)},
-    {.name = "code", RS_CELL(changed_cells, code), .formula = "rankscope explain CODE"},
-    {.name = "stack", RS_CELL(changed_cells, stack)},
-    {.name = "attention", RS_CELL(changed_cells, attention)},
-    {.name = "layer", RS_CELL(changed_cells, layer)},
-    {.name = "head", RS_CELL(changed_cells, head)},
-    {.name = "product", RS_CELL(changed_cells, product)},
-    {.name = "value", RS_CELL(changed_cells, value)},
-    {.name = "threshold", RS_CELL(changed_cells, threshold)},
-    {.name = "message", RS_CELL(changed_cells, message)},
+    RS_CASE_COLUMNS(changed_cells),
 };
 const rs_table_kind rs_compare_changed_kind = {
     "compare", "findings_changed", {RS_PART(changed_columns)}};
@@ -43,18 +33,7 @@ const rs_table_kind rs_compare_changed_kind = {
 static rs_status list_case(rs_table *table, const char *path, const char *change,
                            const rs_finding *f, rs_error *err)
 {
-    const changed_cells cells = {.path = path,
-                                 .change = change,
-                                 .severity = rs_severity_name(f->severity),
-                                 .code = f->code,
-                                 .stack = f->stack,
-                                 .attention = f->attention,
-                                 .product = f->product,
-                                 .message = f->message,
-                                 .layer = f->layer,
-                                 .head = f->head,
-                                 .value = f->value,
-                                 .threshold = f->threshold};
+    const changed_cells cells = {.path = path, .change = change, .of = rs_case_of(f)};
     return rs_table_append(table, &cells, err);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "compress/compress_parts.h"
 
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "report/output.h"
 #include "report/output_place.h"
@@ -23,22 +24,6 @@ static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* The folder that PATH is or lies in. */
-static const char *folder_of(char *buffer, size_t size, const char *path)
-{
-    if (is_folder(path)) return path;
-    const char *slash = strrchr(path, '/');
-    if (!slash) return ".";
-    snprintf(buffer, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
-    return buffer;
 }
 
 static bool same_place(const char *a, const char *b)
@@ -75,7 +60,7 @@ rs_status rs_cut_write_check(const char *folder, const char *path, rs_error *err
     char buffer[4096];
     struct stat st;
     if (ends_with(path, ".gguf")) return refuse_gguf(path, err);
-    if (same_place(folder, folder_of(buffer, sizeof buffer, path)))
+    if (same_place(folder, rs_model_folder(buffer, sizeof buffer, path)))
         return rs_fail(err, RS_E_OVERWRITES_INPUT, folder, "give another folder",
                        "is the model's own folder, which is read");
     if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
@@ -237,7 +222,7 @@ rs_status rs_cut_write(const char *folder, const rs_checkpoint *checkpoint,
 {
     char buffer[4096];
     const writing w = {.folder = folder,
-                       .from = folder_of(buffer, sizeof buffer, checkpoint->path),
+                       .from = rs_model_folder(buffer, sizeof buffer, checkpoint->path),
                        .checkpoint = checkpoint,
                        .weights = weights,
                        .files = files,

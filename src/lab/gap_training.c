@@ -128,18 +128,10 @@ static rs_status run_gap_training(rs_lab_report *report, const rs_lab_options *o
                              .every = EVERY,
                              .n_seen = SEEN,
                              .see = see};
-    rs_status status = rs_losses_train(&all, context, err);
-    if (status == RS_OK)
-        status = rs_lab_say_runs(report, 1, &all.grid, 0, quick, RS_LOSS_SEEDS, err);
-    if (status == RS_OK) status = report_all(report, &all, err);
-    int seeds = all.grid.seeds;
-    rs_losses_close(&all);
-    if (status != RS_OK) return status;
-    if (!quick) return rs_lab_say_seeds(report, seeds, RS_LOSS_SEEDS, err);
-    return rs_lab_say_quick(report,
-                            "2 architectures of 4, 5 layers alone, 1 rate of 4, 1 seed of 5, 50 "
-                            "steps of 400, and no orders",
-                            err);
+    return rs_losses_run(&all, report, options, report_all,
+                         "2 architectures of 4, 5 layers alone, 1 rate of 4, 1 seed of 5, 50 "
+                         "steps of 400, and no orders",
+                         context, err);
 }
 
 const rs_lab_experiment rs_lab_gap_training = {

@@ -165,3 +165,19 @@ rs_status rs_losses_table(rs_lab_report *report, const rs_losses *all, const cha
     }
     return RS_OK;
 }
+
+rs_status rs_losses_run(rs_losses *all, rs_lab_report *report, const rs_lab_options *options,
+                        rs_status (*report_all)(rs_lab_report *report, const rs_losses *all,
+                                                rs_error *err),
+                        const char *quick, const rs_context *context, rs_error *err)
+{
+    int seeds = all->grid.seeds;
+    rs_status status = rs_losses_train(all, context, err);
+    if (status == RS_OK)
+        status = rs_lab_say_runs(report, 1, &all->grid, 0, options->quick, RS_LOSS_SEEDS, err);
+    if (status == RS_OK) status = report_all(report, all, err);
+    rs_losses_close(all);
+    if (status != RS_OK) return status;
+    if (!options->quick) return rs_lab_say_seeds(report, seeds, RS_LOSS_SEEDS, err);
+    return rs_lab_say_quick(report, quick, err);
+}

@@ -28,6 +28,12 @@ typedef struct rs_losses {
 /* Trains all->grid and fills `way`. Whatever it returns, `all` is to be closed. */
 rs_status rs_losses_train(rs_losses *all, const rs_context *context, rs_error *err);
 void rs_losses_close(rs_losses *all);
+/* The whole of an experiment that is such a grid: trains, says the runs, has `report_all` tell what came, and
+ * closes `all`. quick: what --quick leaves out. */
+rs_status rs_losses_run(rs_losses *all, rs_lab_report *report, const rs_lab_options *options,
+                        rs_status (*report_all)(rs_lab_report *report, const rs_losses *all,
+                                                rs_error *err),
+                        const char *quick, const rs_context *context, rs_error *err);
 /* A number that was seen of a recipe's runs at the best rate (grid.see), over seeds: the largest, and the
  * mean; NaN where one diverged. */
 double rs_losses_most(const rs_losses *all, int recipe, int number);

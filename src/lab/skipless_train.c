@@ -239,15 +239,8 @@ static rs_status run_skipless_train(rs_lab_report *report, const rs_lab_options 
         .every = EVERY,
         .n_seen = SEEN,
         .see = see};
-    rs_status status = rs_losses_train(&all, context, err);
-    if (status == RS_OK)
-        status = rs_lab_say_runs(report, 1, &all.grid, 0, quick, RS_LOSS_SEEDS, err);
-    if (status == RS_OK) status = report_all(report, &all, err);
-    int seeds = all.grid.seeds;
-    rs_losses_close(&all);
-    if (status != RS_OK) return status;
-    if (!quick) return rs_lab_say_seeds(report, seeds, RS_LOSS_SEEDS, err);
-    return rs_lab_say_quick(report, "3 ways of 6, 1 rate of 4, 1 seed of 5, 150 steps of 800", err);
+    return rs_losses_run(&all, report, options, report_all,
+                         "3 ways of 6, 1 rate of 4, 1 seed of 5, 150 steps of 800", context, err);
 }
 
 const rs_lab_experiment rs_lab_skipless_train = {

@@ -1,36 +1,12 @@
-/*
- * loader.c: loader.py inside the program, which `train --show-loader` prints.
- *
- * The assembler copies the file, as in report/page.c, which says what the words below are for.
- * RS_LOADER_FILE is set by CMakeLists.txt.
- */
+/* loader.c: loader.py inside the program, which `train --show-loader` prints. RS_LOADER_FILE is set by
+ * CMakeLists.txt. */
+#include "base/embed.h"
 #include "network/arch_build.h"
 #include "network/saved.h"
 
 #include <string.h>
 
-#ifdef __APPLE__
-#define SECTION ".section __TEXT,__const"
-#define HIDDEN ".private_extern"
-#define NAME(name) "_" #name
-#else
-#define SECTION ".section .rodata"
-#define HIDDEN ".hidden"
-#define NAME(name) #name
-#endif
-
-/* clang-format off */
-__asm__(SECTION "\n"
-        ".globl " NAME(rs_loader_begin) "\n"
-        ".globl " NAME(rs_loader_end) "\n"
-        HIDDEN " " NAME(rs_loader_begin) "\n"
-        HIDDEN " " NAME(rs_loader_end) "\n"
-        NAME(rs_loader_begin) ":\n"
-        ".incbin \"" RS_LOADER_FILE "\"\n"
-        NAME(rs_loader_end) ":\n"
-        ".byte 0\n"
-        ".text\n");
-/* clang-format on */
+RS_EMBED(rs_loader_begin, rs_loader_end, RS_LOADER_FILE);
 
 extern const char rs_loader_begin[], rs_loader_end[];
 

@@ -1,6 +1,7 @@
 /* opened.c: from a path to a network, its tokenizer and its inputs. */
 #include "observe/opened.h"
 
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "network/op_traits.h"
 #include "network/saved.h"
@@ -19,16 +20,9 @@ static rs_status add_path(rs_opened *o, const char *path, rs_error *err)
                               err);
 }
 
-static bool is_folder(const char *path)
+const char *rs_model_folder(char *buffer, size_t size, const char *path)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-/* The folder that PATH is or lies in: what belongs to the model lies beside it. */
-static const char *model_folder(char *buffer, size_t size, const char *path)
-{
-    if (is_folder(path)) return path;
+    if (rs_is_folder(path)) return path;
     const char *slash = strrchr(path, '/');
     if (!slash) return ".";
     snprintf(buffer, size, "%.*s", slash == path ? 1 : (int)(slash - path), path);
@@ -221,7 +215,7 @@ static rs_status open_tokenizer(rs_opened *o, const rs_context *context, rs_erro
         return text ? rs_fail(err, RS_E_UNSUPPORTED, text, "give token ids",
                               "a model in memory has no tokenizer")
                     : RS_OK;
-    if (!ends_with(path, ".gguf")) path = model_folder(folder, sizeof folder, path);
+    if (!ends_with(path, ".gguf")) path = rs_model_folder(folder, sizeof folder, path);
     rs_status status = rs_tokenizer_open(&o->tokenizer, path, err);
     rs_tokenizer_watch(o->tokenizer, context);
     return text || status == RS_E_NO_MEMORY ? status : RS_OK;

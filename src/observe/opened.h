@@ -58,4 +58,8 @@ rs_status rs_opened_open(rs_opened *o, rs_result *result, rs_input_files *files,
                          const rs_open_request *request, const rs_context *context, rs_error *err);
 void rs_opened_close(rs_opened *o);
 
+/* The folder that PATH is or lies in, in buffer where it is not PATH itself: what belongs to the model lies
+ * beside it. */
+const char *rs_model_folder(char *buffer, size_t size, const char *path);
+
 #endif

@@ -304,3 +304,17 @@ rs_status rs_findings_list(rs_table *table, const rs_finding *findings, size_t n
     }
     return RS_OK;
 }
+
+rs_case_cells rs_case_of(const rs_finding *f)
+{
+    return (rs_case_cells){.severity = rs_severity_name(f->severity),
+                           .code = f->code,
+                           .stack = f->stack,
+                           .attention = f->attention,
+                           .product = f->product,
+                           .message = f->message,
+                           .layer = f->layer,
+                           .head = f->head,
+                           .value = f->value,
+                           .threshold = f->threshold};
+}

@@ -25,4 +25,25 @@ rs_status rs_findings_group(rs_finding_group *groups, size_t *n_groups, const rs
 /* Appends a row for each finding to a table of rs_findings_columns. */
 rs_status rs_findings_list(rs_table *table, const rs_finding *findings, size_t n, rs_error *err);
 
+/* What the tables of findings that came or went have of a case. */
+typedef struct rs_case_cells {
+    const char *severity, *code, *stack, *attention, *product, *message;
+    int64_t layer, head;
+    double value, threshold;
+} rs_case_cells;
+rs_case_cells rs_case_of(const rs_finding *finding);
+/* Columns of a row type that has such a member `of`. */
+#define RS_CASE_COLUMNS(type)                                                                      \
+    {.name = "severity", RS_CELL(type, of.severity)},                                              \
+        {.name = "code", RS_CELL(type, of.code), .formula = "rankscope explain CODE"},             \
+        {.name = "stack", RS_CELL(type, of.stack)},                                                \
+        {.name = "attention", RS_CELL(type, of.attention)},                                        \
+        {.name = "layer", RS_CELL(type, of.layer)}, {.name = "head", RS_CELL(type, of.head)},      \
+        {.name = "product", RS_CELL(type, of.product)},                                            \
+        {.name = "value", RS_CELL(type, of.value)},                                                \
+        {.name = "threshold", RS_CELL(type, of.threshold)},                                        \
+    {                                                                                              \
+        .name = "message", RS_CELL(type, of.message)                                               \
+    }
+
 #endif

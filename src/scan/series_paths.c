@@ -7,6 +7,7 @@
  */
 #include "scan/series.h"
 
+#include "base/mapping.h"
 #include "base/memory.h"
 #include "checkpoint/open.h"
 
@@ -58,12 +59,6 @@ int64_t rs_series_step(const char *path, const char **words, size_t *n_words)
 
 /* ---- what a folder is ---- */
 
-static bool is_folder(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 /* Whether weights, or what is left of them, lie in the folder itself. */
 static rs_status holds_model(bool *holds, const char *folder, bool or_traces, rs_error *err)
 {
@@ -113,7 +108,7 @@ static rs_status add_member(members *list, const char *folder, const char *name,
     if (!path) return rs_fail_memory(err, folder, 0);
     member m = {.step = rs_series_step(name, &words, &m.n_words)};
     rs_status status = RS_OK;
-    bool taken = is_folder(path);
+    bool taken = rs_is_folder(path);
     if (taken) status = holds_model(&m.model, path, m.step >= 0, err);
     rs_free(path);
     if (status != RS_OK || !taken || (m.step < 0 && !m.model)) return status;
@@ -254,7 +249,7 @@ static rs_status add_path(rs_series_list *list, bool *run, const char *path, rs_
 {
     bool model = true;
     *run = false;
-    if (is_folder(path)) {
+    if (rs_is_folder(path)) {
         RS_TRY(holds_model(&model, path, false, err));
         if (model) RS_TRY(note_inside(list, path, err));
     }
@@ -262,7 +257,7 @@ static rs_status add_path(rs_series_list *list, bool *run, const char *path, rs_
     if (!model && !*run) {
         char *inner = rs_path_join(path, "checkpoints");
         if (!inner) return rs_fail_memory(err, path, 0);
-        rs_status status = is_folder(inner) ? add_run(list, run, inner, err) : RS_OK;
+        rs_status status = rs_is_folder(inner) ? add_run(list, run, inner, err) : RS_OK;
         rs_free(inner);
         RS_TRY(status);
     }

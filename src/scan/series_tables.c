@@ -211,9 +211,9 @@ rs_status rs_series_list_row(rs_series *s, const rs_series_entry *entry, const r
 
 /* A row of table findings_changed. */
 typedef struct changed_cells {
-    const char *path, *change, *severity, *code, *stack, *attention, *product, *message;
-    int64_t step, layer, head;
-    double value, threshold;
+    const char *path, *change;
+    int64_t step;
+    rs_case_cells of;
 } changed_cells;
 
 static const rs_column changed_columns[] = {
@@ -221,16 +221,7 @@ static const rs_column changed_columns[] = {
     {.name = "change",
      RS_CELL(changed_cells, change),
      .formula = "came: this checkpoint has it and the one before has not; went: the other way"},
-    {.name = "severity", RS_CELL(changed_cells, severity)},
-    {.name = "code", RS_CELL(changed_cells, code), .formula = "rankscope explain CODE"},
-    {.name = "stack", RS_CELL(changed_cells, stack)},
-    {.name = "attention", RS_CELL(changed_cells, attention)},
-    {.name = "layer", RS_CELL(changed_cells, layer)},
-    {.name = "head", RS_CELL(changed_cells, head)},
-    {.name = "product", RS_CELL(changed_cells, product)},
-    {.name = "value", RS_CELL(changed_cells, value)},
-    {.name = "threshold", RS_CELL(changed_cells, threshold)},
-    {.name = "message", RS_CELL(changed_cells, message)},
+    RS_CASE_COLUMNS(changed_cells),
 };
 const rs_table_kind rs_series_changed_kind = {
     "scan", "findings_changed", {RS_PART(changed_columns)}};
@@ -241,19 +232,8 @@ static rs_status list_changes(rs_series *s, const rs_series_entry *entry, const 
     for (size_t i = 0; i < rs_result_finding_count(has); i++) {
         const rs_finding *f = rs_result_finding_at(has, i);
         if (rs_finding_is_routine(f) || rs_finding_is_in(f, has_not)) continue;
-        const changed_cells row = {.path = entry->path,
-                                   .step = entry->step,
-                                   .change = change,
-                                   .severity = rs_severity_name(f->severity),
-                                   .code = f->code,
-                                   .stack = f->stack,
-                                   .attention = f->attention,
-                                   .layer = f->layer,
-                                   .head = f->head,
-                                   .product = f->product,
-                                   .value = f->value,
-                                   .threshold = f->threshold,
-                                   .message = f->message};
+        const changed_cells row = {
+            .path = entry->path, .step = entry->step, .change = change, .of = rs_case_of(f)};
         RS_TRY(rs_table_append(s->changed, &row, err));
     }
     return RS_OK;

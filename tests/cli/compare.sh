@@ -1,6 +1,7 @@
 #!/bin/sh
 # compare.sh: `rankscope compare`: what changed between two checkpoints, against NumPy; what cannot be compared; what is broken.
 . "$RS_SOURCE_DIR/tests/cli/lib.sh"
+rm -rf ./*
 golden=$RS_SOURCE_DIR/tests/golden
 models=$golden/compare
 
