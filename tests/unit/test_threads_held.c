@@ -107,6 +107,8 @@ static void scans_series(host *h)
     rs_result_free(h->result);
     s.others = same;
     EXPECT(h, rs_scan_checkpoint(&h->result, MODEL, &s, NULL) == RS_OK);
+    rs_result_free(h->result);
+    h->result = NULL;
 }
 
 static void scan_fails(host *h)
