@@ -18,17 +18,30 @@ static rs_status back_number(rs_runner *run, const double *member, rs_parameter_
     return status;
 }
 
-/* d_in = d by what the branch read, through its op and the norms around it. */
-static rs_status back_op(rs_runner *run, const rs_branch *branch, const rs_state *in, rs_error *err)
+/* *out: the derivative by what a branch's op gave; d itself where nothing stands between. */
+static rs_status back_out(rs_runner *run, const rs_state **out, const rs_branch *branch,
+                          rs_error *err)
 {
     rs_tape *tape = run->tape;
     const rs_back_ops *back = run->ops->back;
+    *out = &tape->d;
+    if (branch->scale == 1 && branch->inside.kind == RS_NORM_NONE && !run->drop.on) return RS_OK;
+    *out = &tape->d_out;
     RS_TRY(back->scaled(run, &tape->d_out, &tape->d, branch->scale, err));
     if (branch->inside.kind != RS_NORM_NONE)
         RS_TRY(
             back->norm(run, &tape->d_out, &run->record->out, &tape->d_out, &branch->inside, err));
     if (run->drop.on) run->ops->drop(run, &tape->d_out, RS_DROP_OUTPUT);
-    const rs_state *d_out = &tape->d_out;
+    return RS_OK;
+}
+
+/* d_in = d by what the branch read, through its op and the norms around it. */
+static rs_status back_op(rs_runner *run, const rs_branch *branch, const rs_state *in, rs_error *err)
+{
+    rs_tape *tape = run->tape;
+    const rs_back_ops *back = run->ops->back;
+    const rs_state *d_out;
+    RS_TRY(back_out(run, &d_out, branch, err));
     if (rs_run_picks(run) && !back->branch[branch->kind].takes_picked) {
         RS_TRY(back->spread(run, &tape->spread, d_out, err));
         d_out = &tape->spread;

@@ -356,7 +356,8 @@ static rs_status record_op(rs_runner *run, const rs_layer *layer, int32_t b, con
     record->keeps = 0;
     RS_TRY(status);
     if (run->branch_out.rows == 0) return RS_OK;
-    RS_TRY(run->ops->copy(run, &record->out, &run->branch_out, err));
+    if (rs_record_keeps_out(branch, rs_gradients_plan(run->tape->into)->numbers))
+        RS_TRY(run->ops->copy(run, &record->out, &run->branch_out, err));
     if (branch->inside.kind == RS_NORM_NONE || branch->scale != 0) return RS_OK;
     RS_TRY(rs_run_combine(run, &run->branch_out, branch, RS_COMBINE_INSIDE, err));
     return run->ops->copy(run, &record->added, &run->branch_out, err);

@@ -104,11 +104,17 @@ static double room_bytes(const rs_back_ops *back, const rs_branch *branch, int i
     return kept ? way->row_bytes(branch, (rs_room)i, size) : 0;
 }
 
+bool rs_record_keeps_out(const rs_branch *branch, unsigned numbers)
+{
+    return branch->inside.kind != RS_NORM_NONE || !(numbers & RS_NUMBERS_NO_SCALES);
+}
+
 /* Bytes of each part of a branch's record for each row: its states, then its rooms. */
 static void record_parts(double *parts, const rs_branch *branch, bool first, int64_t d,
-                         const rs_ops *ops)
+                         const rs_ops *ops, unsigned numbers)
 {
-    const bool there[RECORD_STATES] = {true, !first, branch->inside.kind != RS_NORM_NONE,
+    const bool there[RECORD_STATES] = {!first, rs_record_keeps_out(branch, numbers),
+                                       branch->inside.kind != RS_NORM_NONE,
                                        branch->after.kind != RS_NORM_NONE};
     for (int i = 0; i < RECORD_STATES; i++)
         parts[i] = there[i] ? (double)d * (double)ops->size : 0;
@@ -118,12 +124,14 @@ static void record_parts(double *parts, const rs_branch *branch, bool first, int
 
 /* What the records of place b in a layer take: one for each layer, or one for all, each part of which
  * is as large as some layer needs. */
-static double place_bytes(const rs_network *network, const rs_ops *ops, int32_t b, bool one)
+static double place_bytes(const rs_network *network, const rs_ops *ops, int32_t b,
+                          const rs_gradient_plan *plan)
 {
     double most[RECORD_PARTS] = {0}, parts[RECORD_PARTS], all = 0, shared = 0;
     for (int32_t l = 0; l < network->n_layers; l++) {
         if (b >= network->layers[l].n_branches) continue;
-        record_parts(parts, &network->layers[l].branches[b], b == 0, network->d_model, ops);
+        record_parts(parts, &network->layers[l].branches[b], b == 0, network->d_model, ops,
+                     plan->numbers);
         for (int i = 0; i < RECORD_PARTS; i++) {
             all += parts[i];
             most[i] = parts[i] > most[i] ? parts[i] : most[i];
@@ -131,7 +139,7 @@ static double place_bytes(const rs_network *network, const rs_ops *ops, int32_t 
     }
     for (int i = 0; i < RECORD_PARTS; i++)
         shared += most[i];
-    return one ? shared : all;
+    return plan->recompute ? shared : all;
 }
 
 /* What the record that is filled again takes: of each room as much as some branch needs. */
@@ -156,7 +164,7 @@ uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
     const rs_ops *ops = rs_ops_of(precision);
     double row = (double)network->d_model * (double)ops->size * (double)(network->n_layers + 1);
     for (int32_t b = 0; b < RS_BRANCHES_MAX; b++)
-        row += place_bytes(network, ops, b, plan->recompute);
+        row += place_bytes(network, ops, b, plan);
     row += again_bytes(network, ops);
     return (uint64_t)(row * (double)rows);
 }

@@ -15,7 +15,7 @@
 /* What a branch X <- after(skip X + scale inside(op(before(X)))) leaves. */
 struct rs_record {
     rs_state in;    /* X, of branches behind a layer's first, whose own is the tape's state */
-    rs_state out;   /* op(before(X)) */
+    rs_state out;   /* op(before(X)), where rs_record_keeps_out */
     rs_state added; /* inside(out), where there is such a norm */
     rs_state sum;   /* what `after` reads, where there is one */
     uint64_t keeps; /* bits 1 << room: those that lie here */
@@ -131,6 +131,9 @@ rs_status rs_gradients_tell_memory(rs_runner *run, rs_error *err);
 bool rs_gradients_fit(const rs_gradients *gradients, const rs_network *network,
                       rs_precision precision);
 const rs_gradient_plan *rs_gradients_plan(const rs_gradients *gradients);
+/* Whether the way back reads what a branch's op gave: the norm that read it does, and the derivative by
+ * the branch's scale, unless `numbers` (RS_NUMBERS_...) leaves that out. */
+bool rs_record_keeps_out(const rs_branch *branch, unsigned numbers);
 /* Whether somebody listens to derivatives by states. */
 bool rs_gradients_tell_states(const rs_gradients *gradients);
 

@@ -61,7 +61,7 @@ static void add_head(const needs *n)
 
 static void add_batch(const needs *n)
 {
-    const rs_gradient_plan plan = {0};
+    const rs_gradient_plan plan = {.numbers = rs_trained_told(n->s)};
     double back = n->size * (double)n->rows *
                   (BACK_STATES * (double)n->network->d_model + widest_branch(n->network));
     rs_budget_add(n->budget, "gradients", (double)n->parts * n->each);

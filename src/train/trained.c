@@ -188,6 +188,15 @@ static bool has_word(const rs_text_list *words, const char *word)
     return false;
 }
 
+unsigned rs_trained_told(const rs_train_settings *s)
+{
+    unsigned told = 0;
+    if (!has_word(&s->trainable, "skips")) told |= RS_NUMBERS_NO_SKIPS;
+    if (!has_word(&s->trainable, "branches")) told |= RS_NUMBERS_NO_SCALES;
+    if (has_word(&s->trainable, "shaped")) told |= RS_NUMBERS_SHAPED;
+    return told;
+}
+
 static rs_status open_list(rs_trained_list *list, rs_network *network, rs_precision precision,
                            const rs_train_settings *s, rs_error *err)
 {
@@ -197,9 +206,7 @@ static rs_status open_list(rs_trained_list *list, rs_network *network, rs_precis
     list->arena = rs_arena_new();
     if (!list->arena) return rs_fail_memory(err, "names", 64);
     RS_TRY(add_tensors(&at));
-    if (!has_word(&s->trainable, "skips")) list->told |= RS_NUMBERS_NO_SKIPS;
-    if (!has_word(&s->trainable, "branches")) list->told |= RS_NUMBERS_NO_SCALES;
-    if (has_word(&s->trainable, "shaped")) list->told |= RS_NUMBERS_SHAPED;
+    list->told = rs_trained_told(s);
     RS_TRY(add_numbers(&at, s));
     RS_TRY(take_rooms(list, err));
     move_in(list, precision);

@@ -70,6 +70,8 @@ void rs_trained_begin(rs_trained_sink *sink);
 /* Takes in one gradient, or adds it to those of the step's batches before: a listener's
  * `parameter`. */
 rs_status rs_trained_take(rs_trained_sink *sink, const rs_gradient_view *view, rs_error *err);
+/* Which of the network's own numbers a run of these settings trains: RS_NUMBERS_... */
+unsigned rs_trained_told(const rs_train_settings *settings);
 /* Zeroes the gradients that no pass has told: they are told now. */
 void rs_trained_end(rs_trained_sink *sink);
 
