@@ -127,3 +127,11 @@ rs_status rs_kept_runs_add(rs_kept_runs *kept, const char *experiment, const cha
     }
     return status;
 }
+
+rs_status rs_kept_runs_take(rs_kept_runs *kept, const char *experiment, const char *task,
+                            double *numbers, size_t n, const rs_kept_maker *maker, rs_error *err)
+{
+    if (kept && rs_kept_runs_find(kept, experiment, task, numbers, n)) return RS_OK;
+    RS_TRY(maker->run(maker->user, task, err));
+    return kept ? rs_kept_runs_add(kept, experiment, task, numbers, n, err) : RS_OK;
+}

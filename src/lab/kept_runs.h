@@ -27,4 +27,13 @@ bool rs_kept_runs_find(rs_kept_runs *kept, const char *experiment, const char *t
 rs_status rs_kept_runs_add(rs_kept_runs *kept, const char *experiment, const char *task,
                            const double *numbers, size_t n, rs_error *err);
 
+/* What fills the numbers of a run that is not kept. */
+typedef struct rs_kept_maker {
+    void *user;
+    rs_status (*run)(void *user, const char *task, rs_error *err);
+} rs_kept_maker;
+/* Fills numbers [n] from what is kept; a run that is not is made, and kept. kept NULL: it is made. */
+rs_status rs_kept_runs_take(rs_kept_runs *kept, const char *experiment, const char *task,
+                            double *numbers, size_t n, const rs_kept_maker *maker, rs_error *err);
+
 #endif

@@ -306,9 +306,9 @@ static rs_status claim_learning(rs_lab_report *report, const model *m, rs_error 
         }
     }
     snprintf(text, sizeof text, "%s: runs that diverged", m->name);
-    RS_TRY(rs_lab_at_most(report, text, diverged, 0, err));
+    RS_TRY(rs_lab_at_most_where(report, m->grid.data == 0, text, diverged, 0, err));
     snprintf(text, sizeof text, "%s: loss at the end over that at the start, worst run", m->name);
-    return rs_lab_at_most(report, text, worst, 0.8, err);
+    return rs_lab_at_most_where(report, m->grid.data == 0, text, worst, 0.8, err);
 }
 
 /* ---- the whole ---- */

@@ -264,9 +264,10 @@ static rs_status claim_learning(rs_lab_report *report, const table1 *t, rs_error
             made = made && !isnan(run->seen[SOURCE]);
         }
     }
-    RS_TRY(rs_lab_at_most(report, "runs that diverged", diverged, 0, err));
-    RS_TRY(rs_lab_at_most(report, "loss over that of letters by themselves, worst run", worst, 1,
-                          err));
+    bool own = t->grid.data == 0;
+    RS_TRY(rs_lab_at_most_where(report, own, "runs that diverged", diverged, 0, err));
+    RS_TRY(rs_lab_at_most_where(report, own, "loss over that of letters by themselves, worst run",
+                                worst, 1, err));
     const rs_lab_claim claim = {known, NAN, NAN, best, 1, true, false};
     return made ? rs_lab_add_claim(report, &claim, err)
                 : rs_lab_skip_claim(report, &claim, "nobody knows what made this text", err);
