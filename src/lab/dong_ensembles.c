@@ -556,13 +556,21 @@ static rs_status claim_trained(rs_lab_report *report, const ensembles *e, const 
     return claim(report, q, "trained", &found, n > 0 ? NULL : "every seed diverged", err);
 }
 
+/* Of a loss that does not rise without any head no share can be told. */
+static bool needs_heads(const seen *s)
+{
+    return spread_of(&s->rise[s->sets - 1]).mean > 0;
+}
+
 /* By samples or draws of the one model that was named. */
 static rs_status claim_model(rs_lab_report *report, const ensembles *e, const asked *q,
                              rs_error *err)
 {
     const char *reason = !e->path                    ? "no model: --model PATH names one"
                          : q->loss && !e->model.loss ? "this model predicts no next token here"
-                                                     : NULL;
+                         : q->loss && !needs_heads(&e->model)
+                             ? "this model's loss is no higher without all of its heads"
+                             : NULL;
     const rs_lab_spread found = reason ? (rs_lab_spread){0, 0} : q->of(&e->model);
     return claim(report, q, "model", &found, reason, err);
 }
