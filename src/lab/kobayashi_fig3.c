@@ -338,11 +338,12 @@ static rs_status run_kobayashi_fig3(rs_lab_report *report, const rs_lab_options 
 {
     model models[MODELS] = {{0}};
     rs_status status = RS_OK;
-    for (int k = 0; k < MODELS && status == RS_OK; k++) {
+    for (int k = 0; k < MODELS && status == RS_OK; k++) { /* wrong data are told before training */
         status = open_model(&models[k], k, report, options, err);
-        if (status == RS_OK && models[k].there)
-            status = rs_lab_grid_train(&models[k].grid, context, err);
+        if (status == RS_OK) status = rs_lab_grid_try(&models[k].grid, context, err);
     }
+    for (int k = 0; k < MODELS && status == RS_OK; k++)
+        if (models[k].there) status = rs_lab_grid_train(&models[k].grid, context, err);
     if (status == RS_OK) status = report_all(report, models, options, err);
     if (status == RS_OK)
         status = rs_lab_say_runs(report, MODELS, &models->grid, sizeof *models, options->quick,

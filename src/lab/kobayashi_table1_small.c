@@ -66,11 +66,11 @@ static int cell_of(const table1 *t, int attention, int mlp)
     return attention * t->n + mlp;
 }
 
-/* Nats a letter on data of their own; a run that diverged counts as what it began with. */
+/* Nats a letter on data of their own; a run that diverged counts as what it began with (NaN: nothing). */
 static double loss_of(const table1 *t, int cell, int seed)
 {
     const rs_grid_run *run = rs_lab_grid_run(&t->grid, cell, 0, seed);
-    return isnan(run->diverged) ? run->eval_loss : run->loss[0];
+    return isnan(run->diverged) ? run->eval_loss : run->logs > 0 ? run->loss[0] : (double)NAN;
 }
 
 static rs_lab_spread perplexity_of(const table1 *t, int cell)

@@ -148,6 +148,7 @@ const char *rs_lab_verdict(const rs_lab_claim *claim)
 static void put_numbers(char *text, size_t size, const claim_cells *cells, bool failed)
 {
     const rs_lab_claim *claim = &cells->of;
+    bool known = failed && !isnan(claim->expected);
     if (cells->ordering || (failed && claim->at_most)) {
         snprintf(text, size, "measured %.4g, %s %.4g", claim->measured,
                  cells->ordering ? "which should be above" : "at most", claim->tolerance);
@@ -155,7 +156,7 @@ static void put_numbers(char *text, size_t size, const claim_cells *cells, bool 
     }
     snprintf(text, size, "%s %.4g, %s %.4g (tolerance %.2g)",
              claim->computed ? "computed" : "measured", claim->measured,
-             failed ? "expected" : "published", failed ? claim->expected : claim->published,
+             known ? "expected" : "published", known ? claim->expected : claim->published,
              claim->tolerance);
 }
 

@@ -173,6 +173,16 @@ static rs_status make(const rs_lab_grid *grid, int recipe, int rate, int seed,
     return status;
 }
 
+rs_status rs_lab_grid_try(const rs_lab_grid *grid, const rs_context *context, rs_error *err)
+{
+    if (grid->n_recipes == 0 || grid->data == 0) return RS_OK;
+    char *task = write_task(grid, 0, 0, context->seed);
+    rs_status status = task ? rs_lab_try_data(task, context, err)
+                            : rs_fail_memory(err, "a run", list_size(grid) * sizeof(double));
+    rs_free(task);
+    return status;
+}
+
 static int count_runs(const rs_lab_grid *grid)
 {
     int total = 0;

@@ -9,6 +9,7 @@
 
 #include "lab/kept_runs.h"
 #include "lab/training.h"
+#include "train_support.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -110,6 +111,22 @@ static inline void put_run(double *numbers, size_t n, int n_seen, const made_up_
     }
     for (int k = 0; k < n_seen; k++)
         accuracy[logs + k] = gone ? (double)NAN : run->seen[k];
+}
+
+/* A text, or images, that nobody looks at but to see that they are there: 20 of 4 x 4 in two classes. */
+static inline void write_data(const char *text, const char *x, const char *y)
+{
+    float images[20 * 16];
+    int64_t labels[20];
+    FILE *file = fopen(text, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 100; i++)
+        fputs("the rain in Spain stays mainly in the plain; ", file);
+    fclose(file);
+    for (int i = 0; i < 20 * 16; i++)
+        images[i] = (float)(i % 7), labels[i / 16] = i / 16 % 2;
+    write_npy(x, "<f4", "20, 4, 4", images, sizeof images);
+    write_npy(y, "<i8", "20,", labels, sizeof labels);
 }
 
 /* Runs an experiment over such runs; seeds: of each the first so many, 0: all. The caller frees it. */

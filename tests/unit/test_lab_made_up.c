@@ -150,7 +150,7 @@ static double skip_excess(int rate, int seed)
 
 static double skip_residual(int rate, int seed)
 {
-    return rate == 3 && seed == 4 ? 0.06 : 0.01 + noise[seed] / 10;
+    return rate == 1 && seed == 2 ? 0.06 : 0.01 + noise[seed] / 10;
 }
 
 static int skip_way(const made_up_task *task)
@@ -223,7 +223,7 @@ static void skipless_train(void **state)
 static void skipless_on_a_text(void **state)
 {
     (void)state;
-    char name[] = "text.txt";
+    char name[] = "made_up.txt";
     rs_lab_data data = {.text = name, .text_print = 5};
     rs_kept_runs kept = {.fill = fill_skipless};
     rs_result *result =
@@ -257,7 +257,7 @@ static double table_loss(int attention, int mlp, int seed)
 {
     double loss = 2.1 + 0.02 * abs(attention - 2) + 0.03 * mlp + noise[(seed + attention) % SEEDS];
     if (attention == 1 && mlp == 1) loss -= 0.04;
-    if (attention == 3 && mlp == 3 && seed == 2) loss -= 0.2;
+    if (attention == 3 && mlp == 2 && seed == 2) loss -= 0.65;
     return loss;
 }
 
@@ -275,7 +275,7 @@ static void fill_table(double *numbers, size_t n, const made_up_task *task)
         .first = 9,
         .loss = table_loss(a, m, task->seed),
         .accuracy = NAN,
-        .seen = {table_rank(0, a, m, task->seed), table_rank(1, a, m, task->seed), 2.5, 1.9}};
+        .seen = {table_rank(0, a, m, task->seed), table_rank(1, a, m, task->seed), 2.5, 1.4}};
     put_run(numbers, n, 4, &run);
 }
 
@@ -330,7 +330,7 @@ static void table_of_decays(void **state)
     check_claim(result, "loss over that of letters by themselves, worst run", worst / 2.5, 1,
                 "pass");
     check_claim(result, "what a reader of the source knows over the least loss of all runs",
-                1.9 / least, 1, "pass");
+                1.4 / least, 1, "pass");
     /* the table: a pair a row */
     const rs_table *table = rs_result_table(result, "kobayashi_table1_cells");
     assert_int_equal(rs_table_rows(table), DECAYS * DECAYS);
@@ -368,7 +368,7 @@ static double layer_rank(int model, int decay, int layer, int product, int measu
 
 static bool fig3_diverges(bool vision, int decay, int seed)
 {
-    return !vision && decay == 2 && seed == 1;
+    return vision ? decay == 0 && seed == 2 : decay == 2 && seed == 1;
 }
 
 static void fill_fig3(double *numbers, size_t n, const made_up_task *task)
@@ -389,7 +389,7 @@ static int taken_by(double by[FIG3_SEEDS], int model, int decay, int product, in
 {
     int n = 0;
     for (int s = 0; s < FIG3_SEEDS; s++) {
-        if (fig3_diverges(model, decay, s)) continue;
+        if (fig3_diverges(model, decay, s) || fig3_diverges(model, 0, s)) continue;
         by[n] = 0;
         for (int layer = 0; layer < LAYERS; layer++)
             by[n] += (layer_rank(model, 0, layer, product, measure, s) -
@@ -406,7 +406,7 @@ static void ranks_by_decay(void **state)
     static const char *const models[] = {"language", "vision"},
                              *const products[] = {"query-key", "value-output"},
                              *const measures[] = {"pseudo-rank", "effective rank"};
-    char x[] = "ix.npy", y[] = "iy.npy", text[160];
+    char x[] = "made_up_x.npy", y[] = "made_up_y.npy", text[160];
     double by[FIG3_SEEDS];
     rs_lab_data data = {.x = x, .y = y, .images_print = 3};
     rs_kept_runs kept = {.fill = fill_fig3};
@@ -419,6 +419,7 @@ static void ranks_by_decay(void **state)
         check_order(result, text, by, n, "differs_from_paper");
     }
     check_claim(result, "language: runs that diverged", 1, 0, "fail");
+    check_claim(result, "vision: runs that diverged", 1, 0, "differs_from_paper");
     check_claim(result, "language: loss at the end over that at the start, worst run", 2.3 / 4, 0.8,
                 "pass");
     check_claim(result, "vision: loss at the end over that at the start, worst run", 3.4 / 4, 0.8,
@@ -467,7 +468,9 @@ static double right(int task, int mixer, int way, int rate, int seed)
 {
     int best = way == LEARNT ? 1 : 2;
     if (lambda_diverges(task, mixer, way, rate, seed)) return 0;
-    return (mixer == 3 && task == 0 ? 0.5 : 0.7) +
+    return (task == 0 && mixer == 3   ? 0.5
+            : task == 0 && mixer == 0 ? 0.935
+                                      : 0.7) +
            (way == NONE     ? mixer == 1 ? 0.05 : -0.4
             : way == LEARNT ? changes[task][mixer]
                             : 0) -
@@ -614,7 +617,7 @@ static void check_starts(const rs_result *result)
 static void strengths(void **state)
 {
     (void)state;
-    char x[] = "ix.npy", y[] = "iy.npy";
+    char x[] = "made_up_x.npy", y[] = "made_up_y.npy";
     rs_lab_data data = {.x = x, .y = y, .images_print = 3};
     rs_kept_runs kept = {.fill = fill_lambda};
     rs_result *result = run_made_up("lambda-table1-small", &kept, &(rs_lab_options){.data = &data});
@@ -625,149 +628,13 @@ static void strengths(void **state)
     rs_result_free(result);
 }
 
-/* ---- what is seen of a run ---- */
-
-/* Trains the run of a quick experiment whose task has those words, and once more, outside of it, for
- * its tables; what was seen of it is behind the numbers that every run has. */
-static rs_result *train_twice(rs_kept_runs *kept, const char *id, const char *words, int logs)
-{
-    const rs_context context = {.threads = 1};
-    rs_result *again = NULL;
-    rs_error err;
-    kept->train = words;
-    rs_result_free(run_made_up(id, kept, &(rs_lab_options){.quick = true}));
-    assert_true(kept->trained > 0);
-    assert_int_equal(rs_lab_train(&again, kept->task, NULL, &context, &err), RS_OK);
-    assert_true(kept->numbers[1] == logs);
-    return again;
-}
-
-/* The last layer's number in the first or the last step. */
-static double layer_number(const rs_result *run, const char *column, bool last)
-{
-    const rs_table *layers = rs_result_table(run, "layers");
-    size_t n = rs_table_rows(layers);
-    double step = last ? rs_lab_cell(layers, n - 1, "step") : 0, deepest = -1, number = NAN;
-    for (size_t row = 0; row < n; row++)
-        if (rs_lab_cell(layers, row, "step") == step &&
-            rs_lab_cell(layers, row, "layer") > deepest) {
-            deepest = rs_lab_cell(layers, row, "layer");
-            number = rs_lab_cell(layers, row, column);
-        }
-    return number;
-}
-
-static void near(double got, double expected)
-{
-    if (!(fabs(got - expected) <= 1e-12 * (1 + fabs(expected))))
-        fail_msg("%.17g is not %.17g", got, expected);
-}
-
-static void gap_is_seen(void **state)
-{
-    (void)state;
-    enum { LOGS = 3 };
-    rs_kept_runs kept = {.fill = fill_gap};
-    rs_result *run =
-        train_twice(&kept, "gap-training", "'skip_mixer': 0, 'attention': 'centred'", LOGS);
-    const double *seen = kept.numbers + 4 + 3 * LOGS;
-    double first = layer_number(run, "relative_residual", false);
-    assert_true(fabs(first - layer_number(run, "relative_residual", true)) > 1e-6);
-    near(seen[0], first);
-    near(seen[1], entries);
-    rs_result_free(run);
-}
-
-static void skipless_is_seen(void **state)
-{
-    (void)state;
-    enum { LOGS = 7 };
-    rs_kept_runs kept = {.fill = fill_skipless};
-    rs_result *run = train_twice(&kept, "skipless-train", "'skip_mlp': 0", LOGS);
-    const double *seen = kept.numbers + 4 + 3 * LOGS;
-    const rs_table *log = rs_result_table(run, "log"), *marks = rs_result_table(run, "marks");
-    double loss = rs_lab_cell(log, rs_table_rows(log) - 1, "eval_loss"), entropy = NAN;
-    for (size_t row = 0; row < rs_table_rows(marks); row++)
-        if (strcmp(rs_lab_cell_text(marks, row, "name"), "unigram entropy") == 0)
-            entropy = rs_lab_cell(marks, row, "value");
-    near(kept.numbers[2], loss);
-    near(seen[0], loss - entropy);
-    near(seen[1], layer_number(run, "relative_residual", true));
-    rs_result_free(run);
-}
-
-/* Mean over heads, and over layers where layer is -1, at the end. */
-static double rank_of(const rs_result *run, const char *product, const char *column, int layer)
-{
-    const rs_table *ranks = rs_result_table(run, "ranks");
-    size_t rows = rs_table_rows(ranks);
-    double sum = 0, n = 0, end = rs_lab_cell(ranks, rows - 1, "step");
-    for (size_t row = 0; row < rows; row++) {
-        if (rs_lab_cell(ranks, row, "step") != end) continue;
-        if (layer >= 0 && rs_lab_cell(ranks, row, "layer") != layer) continue;
-        if (strcmp(rs_lab_cell_text(ranks, row, "product"), product) != 0) continue;
-        sum += rs_lab_cell(ranks, row, column), n++;
-    }
-    assert_true(n > 0 && end > 0);
-    return sum / n;
-}
-
-static void ranks_are_seen(void **state)
-{
-    (void)state;
-    enum { LOGS = 2 };
-    static const char *const products[] = {"qk", "ov"}, *const columns[] = {"pseudo_rank",
-                                                                            "effective_rank"};
-    rs_kept_runs kept = {.fill = fill_table};
-    rs_result *run =
-        train_twice(&kept, "kobayashi-table1-small", "'attention': 1, 'mlp': 1,", LOGS);
-    const double *seen = kept.numbers + 4 + 3 * LOGS;
-    for (int k = 0; k < 2; k++)
-        near(seen[k], rank_of(run, products[k], "pseudo_rank", -1));
-    near(seen[2], rs_lab_mark(run, "unigram entropy"));
-    near(seen[3], rs_lab_mark(run, "entropy of the source"));
-    assert_true(seen[3] < seen[2]);
-    rs_result_free(run);
-    kept = (rs_kept_runs){.fill = fill_fig3};
-    run = train_twice(&kept, "kobayashi-fig3", "'attention': 1, 'mlp': 0.1,", LOGS);
-    for (int k = 0; k < PLACES; k++)
-        near(seen[k], rank_of(run, products[k / 2 % 2], columns[k % 2], k / 4));
-    rs_result_free(run);
-}
-
-static void strengths_are_seen(void **state)
-{
-    (void)state;
-    enum { LOGS = 4 };
-    rs_kept_runs kept = {.fill = fill_lambda};
-    rs_result *run = train_twice(&kept, "lambda-table1-small", "'trainable': ['skips']", LOGS);
-    const double *seen = kept.numbers + 4 + 3 * LOGS;
-    const rs_table *layers = rs_result_table(run, "layers"), *log = rs_result_table(run, "log");
-    double spikes = 0;
-    int found = 0;
-    assert_int_equal(kept.trained, MIXERS);
-    for (size_t row = 0; row < rs_table_rows(layers); row++) {
-        double layer = rs_lab_cell(layers, row, "layer");
-        if (rs_lab_cell(layers, row, "step") != 60 || layer < 0 || layer > 1) continue;
-        near(seen[(int)layer], rs_lab_cell(layers, row, "mixer_skip"));
-        assert_true(fabs(seen[(int)layer] - 1) > 1e-4);
-        found++;
-    }
-    for (size_t row = 0; row < rs_table_rows(log); row++)
-        spikes += rs_lab_cell(log, row, "batch_loss") / rs_lab_cell(log, row, "loss") > 1.5;
-    assert_int_equal(found, 2);
-    near(seen[2], spikes);
-    rs_result_free(run);
-}
-
 int main(void)
 {
+    write_data("made_up.txt", "made_up_x.npy", "made_up_y.npy");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gap_training),       cmocka_unit_test(skipless_train),
         cmocka_unit_test(skipless_on_a_text), cmocka_unit_test(table_of_decays),
         cmocka_unit_test(ranks_by_decay),     cmocka_unit_test(strengths),
-        cmocka_unit_test(gap_is_seen),        cmocka_unit_test(skipless_is_seen),
-        cmocka_unit_test(ranks_are_seen),     cmocka_unit_test(strengths_are_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

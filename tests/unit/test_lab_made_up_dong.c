@@ -147,7 +147,7 @@ static fate circle_fate(int rate, int kind, int width, int seed)
 static double circle_end(int rate, int kind, int width, int seed)
 {
     fate f = circle_fate(rate, kind, width, seed);
-    return f == LEAVES ? 1.7 : f == MERGES ? 0.01 + 0.001 * seed : 0.5 + 0.1 * kind;
+    return f == LEAVES ? 1.7 : f == MERGES ? 0.01 + 0.001 * seed : 0.06 + 0.1 * kind;
 }
 
 static double circle_stays(int rate, int kind, int width, int seed)
@@ -364,6 +364,10 @@ static void check_lesions(const rs_table *table)
         assert_true(fabs(rs_lab_cell(table, row, "ratio") - ratio) < 1e-12);
         assert_true(fabs(rs_lab_cell(table, row, "ratio_error") - error) < 1e-7);
         assert_true(fabs(rs_lab_cell(table, row, "loss_rise") - rises / 9) < 1e-12);
+        squares = 0;
+        for (int k = 0; k < 3 * LOOKS; k++)
+            squares += pow(set_rise(set, k / 3, k % 3) - rises / 9, 2);
+        assert_true(fabs(rs_lab_cell(table, row, "loss_rise_error") - sqrt(squares / 72)) < 1e-12);
     }
     assert_int_equal(at, SETS);
 }

@@ -111,6 +111,25 @@ static void divergence_is_counted(void **state)
     rs_lab_grid_close(&grid);
 }
 
+/* Of two rates that end alike the one that gets there first. */
+static void the_best_of_equal_ones_is_sooner(void **state)
+{
+    (void)state;
+    double step[] = {0, 5, 10}, late[] = {0.1, 0.2, 0.9}, soon[] = {0.1, 0.7, 0.9};
+    for (int first = 0; first < 2; first++) {
+        rs_grid_run runs[RS_LAB_RATES * SEEDS] = {{0}};
+        for (int i = 0; i < RS_LAB_RATES * SEEDS; i++)
+            runs[i] = (rs_grid_run){.diverged = NAN,
+                                    .logs = 3,
+                                    .step = step,
+                                    .accuracy = i / SEEDS == first ? soon : late,
+                                    .eval_accuracy = 0.9};
+        rs_lab_grid grid = described;
+        grid.of = runs;
+        assert_int_equal(rs_lab_grid_best(&grid, 0, 0, 0.5), first);
+    }
+}
+
 static void says_when_it_is_enough(void **state)
 {
     (void)state;
@@ -263,10 +282,15 @@ static void seeds_and_their_spread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_those_of_train),   cmocka_unit_test(the_end_is_seen),
-        cmocka_unit_test(divergence_is_counted),     cmocka_unit_test(says_when_it_is_enough),
-        cmocka_unit_test(the_table_has_every_run),   cmocka_unit_test(a_grid_goes_on_where_it_was),
-        cmocka_unit_test(foreign_files_are_refused), cmocka_unit_test(seeds_and_their_spread),
+        cmocka_unit_test(runs_are_those_of_train),
+        cmocka_unit_test(the_end_is_seen),
+        cmocka_unit_test(divergence_is_counted),
+        cmocka_unit_test(says_when_it_is_enough),
+        cmocka_unit_test(the_best_of_equal_ones_is_sooner),
+        cmocka_unit_test(the_table_has_every_run),
+        cmocka_unit_test(a_grid_goes_on_where_it_was),
+        cmocka_unit_test(foreign_files_are_refused),
+        cmocka_unit_test(seeds_and_their_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
