@@ -227,11 +227,14 @@ static void skipless_on_a_text(void **state)
     rs_lab_data data = {.text = name, .text_print = 5};
     rs_kept_runs kept = {.fill = fill_skipless};
     rs_result *result =
-        run_made_up("skipless-train", &kept, &(rs_lab_options){.data = &data, .seeds = 5});
+        run_made_up("skipless-train", &kept,
+                    &(rs_lab_options){.data = &data, .seeds = 5, .named_data = "it's a text.txt"});
     check_claim(result, "skipless: loss below the unigram entropy, nats, worst run", 0.045, 0.05,
                 "pass");
     check_claim(result, "skipless: relative residual behind 8 layers, worst run", 0.06, 0.05,
                 "differs_from_paper");
+    assert_string_equal(rs_lab_cell_text(rs_result_table(result, "claims"), 0, "repeat"),
+                        "rankscope lab run skipless-train --seeds 5 --data 'it'\\''s a text.txt'");
     rs_result_free(result);
 }
 
