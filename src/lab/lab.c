@@ -173,8 +173,11 @@ static rs_status add_finding(rs_lab_report *report, const claim_cells *cells, bo
     const rs_lab_claim *claim = &cells->of;
     char numbers[120], message[400], hint[600];
     put_numbers(numbers, sizeof numbers, cells, failed);
-    snprintf(message, sizeof message, "%s: %s: %s, from seed %llu on", report->experiment,
-             claim->text, numbers, (unsigned long long)report->seed);
+    int used =
+        snprintf(message, sizeof message, "%s: %s: %s", report->experiment, claim->text, numbers);
+    if (failed && used > 0 && used < (int)sizeof message)
+        snprintf(message + used, sizeof message - (size_t)used, ", from seed %llu on",
+                 (unsigned long long)report->seed);
     snprintf(hint, sizeof hint,
              "'%.400s' repeats it; report this with --json: the program or this machine's "
              "arithmetic is wrong",

@@ -239,15 +239,15 @@ static bool are_several(const rs_view *view, size_t column)
     return false;
 }
 
-/* The command that repeats an experiment (else its name) above its claims, where there are several. */
-static void put_experiment(const rs_term *term, const rs_view *view, size_t row, const columns *c)
+/* The command that repeats an experiment (else its name) above its claims, where there are several; r: of
+ * the rows that are shown, which need not be all of an experiment's. */
+static void put_experiment(const rs_term *term, const rs_view *view, size_t r, const columns *c)
 {
     if (c->experiment < 0 || !are_several(view, (size_t)c->experiment)) return;
-    size_t column = (size_t)c->experiment;
-    const char *this = rs_table_text(view->table, view->rows[row], column);
-    const char *before = row ? rs_table_text(view->table, view->rows[row - 1], column) : NULL;
-    if (!this) return;
-    if (before && strcmp(before, this) == 0) return;
+    size_t column = (size_t)c->experiment, row = view->rows[r];
+    const char *this = rs_table_text(view->table, row, column);
+    const char *before = r ? rs_table_text(view->table, view->rows[r - 1], column) : NULL;
+    if (!this || (before && strcmp(before, this) == 0)) return;
     const char *repeat = c->repeat >= 0 ? rs_table_text(view->table, row, (size_t)c->repeat) : NULL;
     rs_term_style(term, RS_BOLD);
     rs_term_wrap(term, repeat ? repeat : this, 0, 4);
