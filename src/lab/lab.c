@@ -483,6 +483,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
     rs_lab_report report = {.result = result, .seed = context->seed};
     RS_TRY(rs_lab_check(id, options->n_models, options->data != NULL, err));
     RS_TRY(rs_lab_open_claims(&report, err));
+    rs_table_lead(report.claims);
     if (all) rs_result_show_curve(result, NULL); /* one experiment's curves would stand for all */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *experiment = rs_lab_experiments[i];

@@ -61,6 +61,7 @@ for id in dong-depth-init dong-depth-pretrained dong-perturbation-lemma causal-h
     table=$(printf '%s' "$id" | tr .- __)
     [ -s "tables/$table.csv" ] || note_failure "$id left no table $table"
     says page.html "\"$table\""
+    says tables/claims.csv "rankscope lab run $id --quick"
 done
 [ -s page.html ] || note_failure "no page was written"
 # What is published is drawn beside ours, with the papers' numbers, and docs/lab.md says where there is none.
