@@ -229,22 +229,27 @@ static rs_status claim_omitting(rs_lab_report *report, const table1 *t, rs_error
     return rs_lab_order_published(report, text, d.mean, d.error, err);
 }
 
-/* Over all decays of MLPs: the largest decay of attention against none. */
+/* Over all decays of MLPs: the largest decay of attention against none, of seeds at which no run of
+ * either diverged. */
 static rs_status claim_rank(rs_lab_report *report, const table1 *t, int what, const char *product,
                             rs_error *err)
 {
     double by[SEEDS];
     char text[160];
-    for (int s = 0; s < t->grid.seeds; s++) {
-        by[s] = 0;
-        for (int mlp = 0; mlp < t->n; mlp++)
-            by[s] += (rs_lab_grid_run(&t->grid, cell_of(t, 0, mlp), 0, s)->seen[what] -
-                      rs_lab_grid_run(&t->grid, cell_of(t, t->n - 1, mlp), 0, s)->seen[what]) /
-                     t->n;
-    }
-    const rs_lab_spread d = rs_lab_spread_of(by, t->grid.seeds);
+    int n = 0;
     snprintf(text, sizeof text, "%s: pseudo-rank that decay %g of attention takes", product,
              t->decays[t->n - 1]);
+    for (int s = 0; s < t->grid.seeds; s++) {
+        by[n] = 0;
+        for (int mlp = 0; mlp < t->n; mlp++)
+            by[n] += (rs_lab_grid_run(&t->grid, cell_of(t, 0, mlp), 0, s)->seen[what] -
+                      rs_lab_grid_run(&t->grid, cell_of(t, t->n - 1, mlp), 0, s)->seen[what]) /
+                     t->n;
+        n += !isnan(by[n]);
+    }
+    const rs_lab_claim absent = {text, NAN, NAN, NAN, NAN, false, false};
+    if (n == 0) return rs_lab_skip_claim(report, &absent, "every seed diverged", err);
+    const rs_lab_spread d = rs_lab_spread_of(by, n);
     return rs_lab_order_published(report, text, d.mean, d.error, err);
 }
 

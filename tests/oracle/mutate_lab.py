@@ -614,6 +614,7 @@ MUTATIONS = [
     (MADE_UP, TABLE_1, "return attention * t->n + mlp;", "return mlp * t->n + attention;"),
     (MADE_UP, TABLE_1, "cell_of(t, t->n - 1, mlp)", "cell_of(t, t->n - 2, mlp)"),
     (MADE_UP, TABLE_1, "d.mean, d.error, err);\n}\n\n/* The same MLP decay", "-d.mean, d.error, err);\n}\n\n/* The same MLP decay"),
+    (MADE_UP, TABLE_1, "n += !isnan(by[n]);", "n++;"),
     (MADE_UP, TABLE_1, "loss_of(t, cell, s) / run->seen[UNIGRAM]", "loss_of(t, cell, s) / run->seen[SOURCE]"),
     (MADE_UP, TABLE_1, "run->seen[SOURCE] / loss_of(t, cell, s)", "loss_of(t, cell, s) / run->seen[SOURCE]"),
     (SEEN, TABLE_1, "QK_RANK : OV_RANK;", "OV_RANK : QK_RANK;"),

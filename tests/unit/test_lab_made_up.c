@@ -357,6 +357,45 @@ static void table_of_decays(void **state)
     rs_result_free(result);
 }
 
+/* A run of the user's text that diverges: it is counted, it counts as what it began with, and of its seed
+ * no ranks are compared. */
+static void fill_table_diverged(double *numbers, size_t n, const made_up_task *task)
+{
+    bool gone =
+        decay_at(task, "'attention': ") == 3 && decay_at(task, "'mlp': ") == 1 && task->seed == 3;
+    fill_table(numbers, n, task);
+    const made_up_run run = {.diverged = 8, .first = 3.5};
+    if (gone) put_run(numbers, n, 4, &run);
+}
+
+static void a_run_of_the_table_diverges(void **state)
+{
+    (void)state;
+    char name[] = "made_up.txt";
+    rs_lab_data data = {.text = name, .text_print = 5};
+    rs_kept_runs kept = {.fill = fill_table_diverged};
+    rs_result *result =
+        run_made_up("kobayashi-table1-small", &kept, &(rs_lab_options){.data = &data});
+    double qk[SEEDS], p = 0;
+    int n = 0;
+    for (int s = 0; s < SEEDS; s++) {
+        p += exp(s == 3 ? 3.5 : table_loss(3, 1, s)) / SEEDS;
+        if (s == 3) continue;
+        qk[n] = 0;
+        for (int m = 0; m < DECAYS; m++)
+            qk[n] += (table_rank(0, 0, m, s) - table_rank(0, 3, m, s)) / DECAYS;
+        n++;
+    }
+    check_claim(result, "runs that diverged", 1, 0, "differs_from_paper");
+    check_order(result, "query-key: pseudo-rank that decay 1 of attention takes", qk, n,
+                "differs_from_paper");
+    const rs_table *table = rs_result_table(result, "kobayashi_table1_cells");
+    assert_true(rs_lab_cell(table, 13, "diverged") == 1);
+    assert_true(fabs(rs_lab_cell(table, 13, "perplexity") - p) < 1e-12);
+    assert_int_equal(rs_result_count_findings(result, RS_CRITICAL), 0);
+    rs_result_free(result);
+}
+
 /* ---- kobayashi-fig3 ---- */
 
 enum { LAYERS = 4, FIG3_SEEDS = 3, PLACES = 16 };
@@ -631,13 +670,49 @@ static void strengths(void **state)
     rs_result_free(result);
 }
 
+/* ---- one seed ---- */
+
+static void one_seed_shows_no_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *id;
+        void (*fill)(double *numbers, size_t n, const made_up_task *task);
+        int orders;
+    } of[] = {{"gap-training", fill_gap, 12},
+              {"skipless-train", fill_skipless, 4},
+              {"kobayashi-table1-small", fill_table, 4},
+              {"kobayashi-fig3", fill_fig3, 12},
+              {"lambda-table1-small", fill_lambda, 16}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        rs_kept_runs kept = {.fill = of[i].fill};
+        rs_result *result = run_made_up(of[i].id, &kept, &(rs_lab_options){.seeds = 1});
+        const rs_table *claims = rs_result_table(result, "claims");
+        int orders = 0;
+        for (size_t row = 0; row < rs_table_rows(claims); row++) {
+            if (rs_lab_cell(claims, row, "ordering") != 1) continue;
+            orders++;
+            assert_string_equal(rs_lab_cell_text(claims, row, "verdict"), "no_difference");
+            assert_true(!isfinite(rs_lab_cell(claims, row, "tolerance")));
+            assert_true(isfinite(rs_lab_cell(claims, row, "measured")));
+        }
+        assert_int_equal(orders, of[i].orders);
+        rs_result_free(result);
+    }
+}
+
 int main(void)
 {
     write_data("made_up.txt", "made_up_x.npy", "made_up_y.npy");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gap_training),       cmocka_unit_test(skipless_train),
-        cmocka_unit_test(skipless_on_a_text), cmocka_unit_test(table_of_decays),
-        cmocka_unit_test(ranks_by_decay),     cmocka_unit_test(strengths),
+        cmocka_unit_test(gap_training),
+        cmocka_unit_test(skipless_train),
+        cmocka_unit_test(skipless_on_a_text),
+        cmocka_unit_test(table_of_decays),
+        cmocka_unit_test(ranks_by_decay),
+        cmocka_unit_test(strengths),
+        cmocka_unit_test(a_run_of_the_table_diverges),
+        cmocka_unit_test(one_seed_shows_no_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
