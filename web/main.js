@@ -75,7 +75,7 @@ function flat(object, prefix = '') {
 // What was looked at, the answer, and what to do next.
 function headline() {
   const model = result.model ?? {}, args = result.args ?? {};
-  const input = args.path ?? args.input ?? args.checkpoint ?? null;
+  const input = args.experiment ?? args.path ?? args.input ?? args.checkpoint ?? null; // of lab "input" is the word "run"
   const name = input ? String(input).replace(/\/+$/, '').split('/').pop() : model.family ?? args.experiment ?? result.command;
   document.title = `${name} · rankscope ${result.command}`;
   document.getElementById('brand').textContent = `rankscope ${result.command}`;

@@ -110,7 +110,8 @@ static rs_status check_list(const rs_lab_settings *s, rs_error *err)
 static rs_status fill(rs_result *result, const rs_task *task, rs_error *err)
 {
     const rs_lab_settings *s = &task->settings->lab;
-    rs_lab_options options = {.quick = s->quick, .seeds = s->seeds};
+    rs_lab_options options = {
+        .quick = s->quick, .seeds = s->seeds, .named_text = s->text, .named_data = s->data};
     named_models all = {0};
     rs_lab_data data = {0};
     rs_result_show(result, s->experiment ? "claims" : "experiments");

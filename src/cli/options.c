@@ -544,8 +544,8 @@ const cli_option cli_options[] = {
      .help = "Of experiments that train over several seeds, run the first N alone; one seed shows "
              "no order."},
     {"db", "FILE", CLI_TEXT, AT(lab.db), CLI_LAB, NULL, NULL,
-     .help = "Keep every finished run of experiments that are grids of training runs (such as "
-             "noci-table1-small, gap-training, skipless-train) in this SQLite file, and take those "
+     .help = "Keep every finished run of experiments of many training runs (such as "
+             "noci-table1-small, gap-training, dong-sorting) in this SQLite file, and take those "
              "that it has instead of training again: what was killed goes on where it was."},
     {"threads", "N", CLI_THREADS, CALL(threads), CLI_ALL, "all cores, at most 64", NULL,
      .help = "Number of threads."},

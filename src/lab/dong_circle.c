@@ -24,6 +24,7 @@ static const double constant_error = 0.1799992771184715;
 typedef struct circle {
     bool quick;
     int seeds, widths;
+    struct rs_kept_runs *kept; /* or NULL */
     rs_circle_run of[SEEDS][RATES][RS_CIRCLE_KINDS][WIDTHS];
 } circle;
 
@@ -33,10 +34,12 @@ static rs_status go_one(circle *all, int i, const rs_context *context, rs_error 
 {
     int width = i % WIDTHS, kind = i / WIDTHS % RS_CIRCLE_KINDS;
     int rate = i / (WIDTHS * RS_CIRCLE_KINDS) % RATES, seed = i / CELLS;
-    if (width >= all->widths) return RS_OK;
-    return rs_circle_go(&all->of[seed][rate][kind][width], (rs_circle_kind)kind, widths[width],
-                        rates[rate], all->quick ? QUICK_STEPS : STEPS,
-                        context->seed + (uint64_t)seed, context, err);
+    const rs_circle_asked asked = {.kind = (rs_circle_kind)kind,
+                                   .width = widths[width],
+                                   .steps = all->quick ? QUICK_STEPS : STEPS,
+                                   .rate = rates[rate],
+                                   .seed = context->seed + (uint64_t)seed};
+    return rs_circle_go(&all->of[seed][rate][kind][width], &asked, all->kept, context, err);
 }
 
 /* The widest first: they take the longest. */
@@ -44,12 +47,17 @@ static rs_status go_all(circle *all, const rs_context *context, rs_error *err)
 {
     rs_status status = RS_OK;
     rs_error first = {0};
-    RS_TRY(rs_check_cancelled(context, err));
+    uint64_t done = 0, runs = (uint64_t)(CELLS / WIDTHS * all->widths * all->seeds);
+    rs_progress(context, "circles", 0, runs, "runs");
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
     for (int i = CELLS * all->seeds - 1; i >= 0; i--) {
         rs_error own = {0};
-        rs_status made = go_one(all, i, context, &own);
+        if (i % WIDTHS >= all->widths) continue;
+        rs_status made = rs_check_cancelled(context, &own);
+        if (made == RS_OK) made = go_one(all, i, context, &own);
         if (made != RS_OK) rs_keep_first(&status, &first, made, &own);
+#pragma omp critical(rs_circle_progress)
+        rs_progress(context, "circles", ++done, runs, "runs");
     }
     if (status != RS_OK && err) *err = first;
     return status;
@@ -133,12 +141,12 @@ static rs_status add_cell(rs_table *table, const circle *all, int rate, int kind
     cell c = {.kind = rs_circle_names[kind], .rate = rates[rate], .width = widths[width]};
     for (int s = 0; s < all->seeds; s++) {
         const rs_circle_run *run = &all->of[s][rate][kind][width];
-        losses[s] = run->diverged ? (double)NAN : run->loss;
+        losses[s] = run->diverged != 0 ? (double)NAN : run->loss;
         stays[s] = run->stays;
         c.merged += fate_of(run) == MERGED;
         c.left += fate_of(run) == LEFT;
         c.stayed += fate_of(run) == STAYED;
-        c.diverged += run->diverged;
+        c.diverged += run->diverged != 0;
     }
     const rs_lab_spread loss = rs_lab_spread_of(losses, all->seeds),
                         stay = rs_lab_spread_of(stays, all->seeds);
@@ -286,6 +294,7 @@ static rs_status run_dong_circle(rs_lab_report *report, const rs_lab_options *op
     circle *all = rs_calloc(1, sizeof *all);
     if (!all) return rs_fail_memory(err, "an experiment", sizeof *all);
     all->quick = options->quick;
+    all->kept = options->kept;
     all->seeds = rs_lab_seeds(options, SEEDS);
     all->widths = options->quick ? 1 : WIDTHS;
     rs_status status = go_all(all, context, err);

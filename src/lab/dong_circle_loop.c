@@ -1,6 +1,7 @@
 /* dong_circle_loop.c: trains a network of dong_circle_loop.h and feeds it its own answers. */
 #include "lab/dong_circle_loop.h"
 
+#include "lab/kept_runs.h"
 #include "lab/training.h"
 
 #include "observe/pass.h"
@@ -33,7 +34,9 @@ typedef struct loop {
     rs_circle_run *run;
     rs_circle_kind kind;
     double answer[4];
+    const rs_context *context;
 } loop;
+enum { NUMBERS = sizeof(rs_circle_run) / sizeof(double) };
 
 static rs_status on_answer(void *user, int64_t first_row, const rs_state_view *view, rs_error *err)
 {
@@ -111,20 +114,31 @@ static rs_status watch(void *user, rs_learner *learner, rs_train_task *task, rs_
     return status;
 }
 
-rs_status rs_circle_go(rs_circle_run *run, rs_circle_kind kind, int width, const char *rate,
-                       int steps, uint64_t seed, const rs_context *context, rs_error *err)
+static rs_status train_task(void *user, const char *task, rs_error *err)
 {
-    char text[600];
-    loop l = {.run = run, .kind = kind};
-    const rs_lab_finish finish = {&l, watch};
+    loop *l = user;
+    bool diverged = false;
+    const rs_lab_finish finish = {l, watch};
+    RS_TRY(rs_lab_train_seen(&diverged, task, &finish, l->context, err));
+    l->run->diverged = diverged;
+    for (int t = 0; t <= RS_CIRCLE_STEPS && diverged; t++)
+        l->run->apart[t] = l->run->radius[t] = INFINITY;
+    return RS_OK;
+}
+
+rs_status rs_circle_go(rs_circle_run *run, const rs_circle_asked *asked, struct rs_kept_runs *kept,
+                       const rs_context *context, rs_error *err)
+{
+    char text[600], name[60];
+    loop l = {.run = run, .kind = asked->kind, .context = context};
+    const rs_kept_maker maker = {&l, train_task};
+    *run = (rs_circle_run){0};
+    snprintf(name, sizeof name, "dong-circle, %s", rs_circle_names[asked->kind]);
     snprintf(
         text, sizeof text,
         "{'task': 'circle', 'steps': %d, 'log_every': 100000000, 'rank_every': 0, 'seed': %llu, "
         "'model': {'d_model': %d%s}, 'optimizer': {'lr': %s}%s}",
-        steps, (unsigned long long)seed, width, recipes[kind].model, rate, recipes[kind].rest);
-    *run = (rs_circle_run){.made = true};
-    RS_TRY(rs_lab_train_seen(&run->diverged, text, &finish, context, err));
-    for (int t = 0; t <= RS_CIRCLE_STEPS && run->diverged; t++)
-        run->apart[t] = run->radius[t] = INFINITY;
-    return RS_OK;
+        asked->steps, (unsigned long long)asked->seed, asked->width, recipes[asked->kind].model,
+        asked->rate, recipes[asked->kind].rest);
+    return rs_kept_runs_take(kept, name, text, (double *)run, NUMBERS, &maker, err);
 }

@@ -7,7 +7,7 @@
 
 #include "base/context.h"
 
-#include <stdbool.h>
+struct rs_kept_runs;
 
 enum { RS_CIRCLE_STEPS = 300 };
 
@@ -24,9 +24,9 @@ typedef enum rs_circle_kind {
 } rs_circle_kind;
 extern const char *const rs_circle_names[RS_CIRCLE_KINDS];
 
-/* A run. */
+/* A run. Numbers alone: so they are kept. */
 typedef struct rs_circle_run {
-    bool made, diverged;
+    double diverged; /* 1: its training did; 0 */
     double
         loss; /* squared error of a step at the end of training, sum over a sample, dropout off */
     /* |z_1 - z_2| behind t steps over that of t = 0; infinity where numbers were lost */
@@ -37,8 +37,16 @@ typedef struct rs_circle_run {
                      stay */
 } rs_circle_run;
 
-/* Trains and lets it run from sample 0. rate: as JSON has it. */
-rs_status rs_circle_go(rs_circle_run *run, rs_circle_kind kind, int width, const char *rate,
-                       int steps, uint64_t seed, const rs_context *context, rs_error *err);
+/* What is trained. rate: as JSON has it. */
+typedef struct rs_circle_asked {
+    rs_circle_kind kind;
+    int width, steps;
+    const char *rate;
+    uint64_t seed;
+} rs_circle_asked;
+/* Trains and lets it run from sample 0; kept: what it has is taken from there, and what it has not is
+ * added (kept_runs.h); or NULL. */
+rs_status rs_circle_go(rs_circle_run *run, const rs_circle_asked *asked, struct rs_kept_runs *kept,
+                       const rs_context *context, rs_error *err);
 
 #endif

@@ -5,6 +5,7 @@
  * several at once (docs/paths.md, Table paths, Table lesions). Of a small language model before and
  * behind its training, and of the user's.
  */
+#include "lab/kept_runs.h"
 #include "lab/language.h"
 #include "lab/toy.h"
 
@@ -12,6 +13,7 @@
 #include "paths/paths.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,19 +47,46 @@ static rs_lab_spread spread_of(const gathered *g)
     return (rs_lab_spread){mean, sqrt(spread)};
 }
 
-/* What was seen of a network on some samples. */
+/* What was seen of a network on some samples: real numbers first, whole ones behind them. */
 typedef struct seen {
-    int longest; /* length of the longest path */
     gathered cosine[LENGTHS],
-        missing[LENGTHS];  /* by samples: of two paths; ‖sum up to k − X‖/‖X‖ */
-    double null[LENGTHS];  /* of the cosine by chance */
-    double nll[LENGTHS];   /* loss with paths up to a length alone */
-    int sets, heads[SETS]; /* how many heads are left out */
+        missing[LENGTHS]; /* by samples: of two paths; ‖sum up to k − X‖/‖X‖ */
+    double null[LENGTHS]; /* of the cosine by chance */
+    double nll[LENGTHS];  /* loss with paths up to a length alone */
     gathered rise[SETS], alone[SETS]; /* by draws: the loss's rise, the heads' own added up */
     double cross[SETS];               /* sum of rise times alone */
     double most;                      /* the largest rise by one head */
+    int longest;                      /* length of the longest path */
+    int sets, heads[SETS];            /* how many heads are left out */
     bool loss;                        /* it predicts tokens */
 } seen;
+
+/* The same as one list of numbers, with whether its training diverged in front: so it is kept. */
+enum {
+    REALS = offsetof(seen, longest) / sizeof(double),
+    WHOLE = 4 + SETS,
+    NUMBERS = WHOLE + REALS
+};
+
+static void put_list(double list[NUMBERS], const seen *s, bool diverged)
+{
+    const double front[] = {diverged, s->longest, s->loss, s->sets};
+    memcpy(list, front, sizeof front);
+    for (int i = 0; i < SETS; i++)
+        list[4 + i] = s->heads[i];
+    memcpy(list + WHOLE, s, REALS * sizeof *list);
+}
+
+static void take_list(seen *s, bool *diverged, const double list[NUMBERS])
+{
+    *diverged = list[0] != 0;
+    s->longest = (int)list[1];
+    s->loss = list[2] != 0;
+    s->sets = (int)list[3];
+    for (int i = 0; i < SETS; i++)
+        s->heads[i] = (int)list[4 + i];
+    memcpy(s, list + WHOLE, REALS * sizeof *list);
+}
 
 /* ---- reading the tables of paths ---- */
 
@@ -162,52 +191,86 @@ static rs_status look_trained(void *user, rs_learner *learner, rs_train_task *ta
     return status;
 }
 
-/* steps 0: as it was drawn. */
-static rs_status train(seen *out, bool *diverged, int steps, int64_t samples, uint64_t seed,
-                       const rs_context *context, rs_error *err)
-{
-    char text[1200], *fields = NULL;
-    trained_look t = {out, samples};
-    const rs_lab_finish finish = {&t, look_trained};
-    RS_TRY(rs_lab_language(&fields, NULL, err));
-    snprintf(
-        text, sizeof text,
-        "{%s, 'model': {'depth': %d, 'd_model': 48, 'heads': %d, 'mlp_width': 96}, 'steps': %d,"
-        " 'seed': %llu, 'rank_every': 0, 'optimizer': {'lr': 2e-3%s}}",
-        fields, LAYERS, HEADS, steps, (unsigned long long)seed, RS_LANGUAGE_DECAYS("0.1", "0.1"));
-    rs_status status = rs_lab_train_seen(diverged, text, &finish, context, err);
-    rs_free(fields);
-    return status;
-}
-
 enum { START, TRAINED, STATES };
 static const char *const state_names[STATES] = {"start", "trained"};
 
 typedef struct ensembles {
     seen of[STATES][SEEDS];
-    bool diverged[SEEDS]; /* its training did; it is in no mean, and is counted */
+    bool diverged[STATES][SEEDS]; /* its training did; it is in no mean, and is counted */
+    bool quick;
     int seeds;
     seen model;
     const char *path; /* NULL: no model was named */
+    rs_kept_runs *kept;
 } ensembles;
 
-static rs_status train_all(ensembles *e, bool quick, const rs_context *context, rs_error *err)
+typedef struct training {
+    double list[NUMBERS];
+    seen seen;
+    int64_t samples;
+    const rs_context *context;
+} training;
+
+static rs_status train_task(void *user, const char *task, rs_error *err)
 {
-    int steps[STATES] = {0, quick ? QUICK_STEPS : STEPS};
+    training *t = user;
+    bool diverged = false;
+    trained_look looks = {&t->seen, t->samples};
+    const rs_lab_finish finish = {&looks, look_trained};
+    RS_TRY(rs_lab_train_seen(&diverged, task, &finish, t->context, err));
+    put_list(t->list, &t->seen, diverged);
+    return RS_OK;
+}
+
+/* The start is a run of no steps. */
+static rs_status take_or_train(ensembles *e, training *t, int state, int seed, rs_error *err)
+{
+    char text[1200], name[60], *fields = NULL;
+    const rs_kept_maker maker = {t, train_task};
+    RS_TRY(rs_lab_language(&fields, NULL, err));
+    snprintf(name, sizeof name, "dong-ensembles, %d samples", (int)t->samples);
+    snprintf(
+        text, sizeof text,
+        "{%s, 'model': {'depth': %d, 'd_model': 48, 'heads': %d, 'mlp_width': 96}, 'steps': %d,"
+        " 'seed': %llu, 'rank_every': 0, 'optimizer': {'lr': 2e-3%s}}",
+        fields, LAYERS, HEADS,
+        state == START ? 0
+        : e->quick     ? QUICK_STEPS
+                       : STEPS,
+        (unsigned long long)(t->context->seed + (uint64_t)seed), RS_LANGUAGE_DECAYS("0.1", "0.1"));
+    rs_status status = rs_kept_runs_take(e->kept, name, text, t->list, NUMBERS, &maker, err);
+    rs_free(fields);
+    if (status == RS_OK) take_list(&e->of[state][seed], &e->diverged[state][seed], t->list);
+    return status;
+}
+
+static rs_status train_one(ensembles *e, int state, int seed, const rs_context *context,
+                           rs_error *err)
+{
+    training *t = rs_calloc(1, sizeof *t);
+    if (!t) return rs_fail_memory(err, "a run", sizeof *t);
+    t->samples = e->quick ? QUICK_SAMPLES : SAMPLES;
+    t->context = context;
+    rs_status status = take_or_train(e, t, state, seed, err);
+    rs_free(t);
+    return status;
+}
+
+static rs_status train_all(ensembles *e, const rs_context *context, rs_error *err)
+{
     rs_status status = RS_OK;
     rs_error first = {0};
+    uint64_t done = 0, runs = (uint64_t)(STATES * e->seeds);
+    rs_progress(context, "networks", 0, runs, "runs");
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
     for (int i = 0; i < STATES * e->seeds; i++) {
         rs_error own = {0};
-        bool diverged = false;
-        int state = STATES - 1 - i / e->seeds, seed = i % e->seeds;
         rs_status made = rs_check_cancelled(context, &own);
         if (made == RS_OK)
-            made =
-                train(&e->of[state][seed], &diverged, steps[state], quick ? QUICK_SAMPLES : SAMPLES,
-                      context->seed + (uint64_t)seed, context, &own);
-        if (state == TRAINED) e->diverged[seed] = diverged;
+            made = train_one(e, STATES - 1 - i / e->seeds, i % e->seeds, context, &own);
         if (made != RS_OK) rs_keep_first(&status, &first, made, &own);
+#pragma omp critical(rs_ensembles_progress)
+        rs_progress(context, "networks", ++done, runs, "runs");
     }
     if (status != RS_OK && err) *err = first;
     return status;
@@ -334,7 +397,7 @@ static seen pool(const ensembles *e, int state)
     double n = 0;
     for (int s = 0; s < e->seeds; s++) {
         const seen *one = &e->of[state][s];
-        if (state == TRAINED && e->diverged[s]) continue;
+        if (e->diverged[state][s]) continue;
         all.longest = one->longest;
         all.sets = one->sets;
         all.loss = one->loss;
@@ -488,9 +551,15 @@ static rs_status claim_trained(rs_lab_report *report, const ensembles *e, const 
     double values[SEEDS];
     int n = 0;
     for (int s = 0; s < e->seeds; s++)
-        if (!e->diverged[s]) values[n++] = q->of(&e->of[TRAINED][s]).mean;
+        if (!e->diverged[TRAINED][s]) values[n++] = q->of(&e->of[TRAINED][s]).mean;
     const rs_lab_spread found = n > 0 ? rs_lab_spread_of(values, n) : (rs_lab_spread){NAN, NAN};
     return claim(report, q, "trained", &found, n > 0 ? NULL : "every seed diverged", err);
+}
+
+/* Of a loss that does not rise without any head no share can be told. */
+static bool needs_heads(const seen *s)
+{
+    return spread_of(&s->rise[s->sets - 1]).mean > 0;
 }
 
 /* By samples or draws of the one model that was named. */
@@ -499,7 +568,9 @@ static rs_status claim_model(rs_lab_report *report, const ensembles *e, const as
 {
     const char *reason = !e->path                    ? "no model: --model PATH names one"
                          : q->loss && !e->model.loss ? "this model predicts no next token here"
-                                                     : NULL;
+                         : q->loss && !needs_heads(&e->model)
+                             ? "this model's loss is no higher without all of its heads"
+                             : NULL;
     const rs_lab_spread found = reason ? (rs_lab_spread){0, 0} : q->of(&e->model);
     return claim(report, q, "model", &found, reason, err);
 }
@@ -511,8 +582,8 @@ static rs_status claim_training(rs_lab_report *report, const ensembles *e, bool 
     double by[SEEDS], diverged = 0;
     int n = 0;
     for (int s = 0; s < e->seeds; s++) {
-        diverged += e->diverged[s];
-        if (!e->diverged[s])
+        diverged += e->diverged[TRAINED][s];
+        if (!e->diverged[TRAINED][s])
             by[n++] =
                 missing_at_half(&e->of[TRAINED][s]).mean - missing_at_half(&e->of[START][s]).mean;
     }
@@ -531,7 +602,7 @@ static rs_status claim_whole(rs_lab_report *report, const ensembles *e, rs_error
     double worst = 0;
     for (int i = 0; i < STATES * e->seeds; i++) {
         const seen *s = &e->of[i / e->seeds][i % e->seeds];
-        if (i / e->seeds == TRAINED && e->diverged[i % e->seeds]) continue;
+        if (e->diverged[i / e->seeds][i % e->seeds]) continue;
         worst = fmax(worst, spread_of(&s->missing[s->longest]).mean);
     }
     return rs_lab_at_most(report, "what paths of all lengths miss of the last state, worst network",
@@ -570,9 +641,11 @@ static rs_status run_dong_ensembles(rs_lab_report *report, const rs_lab_options 
     ensembles *e = rs_calloc(1, sizeof *e);
     if (!e) return rs_fail_memory(err, "an experiment", sizeof *e);
     const rs_lab_model *model = options->model;
+    e->quick = options->quick;
+    e->kept = options->kept;
     e->seeds = rs_lab_seeds(options, SEEDS);
     e->path = model ? model->path : NULL;
-    rs_status status = train_all(e, options->quick, context, err);
+    rs_status status = train_all(e, context, err);
     if (status == RS_OK && model)
         status = look(&e->model, model->network, model->inputs, context, err);
     if (status == RS_OK) status = report_all(report, e, options->quick, err);

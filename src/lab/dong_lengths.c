@@ -1,6 +1,7 @@
 /* dong_lengths.c: trains the models of Dong et al. 2021 and claims what paths of each length are worth. */
 #include "lab/dong_lengths.h"
 
+#include "lab/kept_runs.h"
 #include "lab/training.h"
 
 #include <math.h>
@@ -15,7 +16,10 @@ static const char *const way_names[WAYS] = {"code", "theorem", "up to"};
 typedef struct watcher {
     rs_lengths_run *run;
     rs_path_asked asked;
+    double floor; /* of a run that diverged */
+    const rs_context *context;
 } watcher;
+enum { NUMBERS = sizeof(rs_lengths_run) / sizeof(double) };
 
 static rs_status watch(void *user, rs_learner *learner, rs_train_task *task, rs_error *err)
 {
@@ -25,12 +29,25 @@ static rs_status watch(void *user, rs_learner *learner, rs_train_task *task, rs_
     return rs_path_accuracy_of(&w->run->of, learner, task, &w->asked, err);
 }
 
-static rs_status train_one(rs_lengths *all, int seed, int rate, const rs_context *context,
-                           rs_error *err)
+static rs_status train_task(void *user, const char *task, rs_error *err)
+{
+    watcher *w = user;
+    bool diverged = false;
+    const rs_lab_finish finish = {w, watch};
+    RS_TRY(rs_lab_train_seen(&diverged, task, &finish, w->context, err));
+    w->run->diverged = diverged;
+    if (diverged)
+        w->run->floors = (rs_task_floors){.constant = w->floor, .alone = NAN, .ceiling = 1};
+    return RS_OK;
+}
+
+static rs_status train_one(rs_lengths *all, const char *id, int seed, int rate,
+                           const rs_context *context, rs_error *err)
 {
     const rs_lengths_task *task = all->task;
     rs_lengths_run *run = &all->of[seed][rate];
-    watcher w = {run, task->asked};
+    watcher w = {run, task->asked, task->floor, context};
+    const rs_kept_maker maker = {&w, train_task};
     char text[600];
     if (all->quick) w.asked.samples = task->quick_samples;
     w.asked.seed = all->seed + (uint64_t)seed;
@@ -40,12 +57,7 @@ static rs_status train_one(rs_lengths *all, int seed, int rate, const rs_context
              task->task, all->quick ? task->quick_steps : task->steps,
              (unsigned long long)w.asked.seed, task->rates[rate],
              all->quick ? task->quick_more : task->more);
-    const rs_lab_finish finish = {&w, watch};
-    RS_TRY(rs_lab_train_seen(&run->diverged, text, &finish, context, err));
-    if (run->diverged)
-        run->floors = (rs_task_floors){.constant = task->floor, .alone = NAN, .ceiling = 1};
-    run->made = true;
-    return RS_OK;
+    return rs_kept_runs_take(all->kept, id, text, (double *)run, NUMBERS, &maker, err);
 }
 
 /* Runs side by side, a thread each. */
@@ -60,7 +72,8 @@ static rs_status train_all(rs_lengths *all, const char *id, const rs_context *co
 #pragma omp parallel for num_threads(context->threads) schedule(dynamic)
     for (int i = 0; i < RS_LENGTHS_RATES * all->seeds; i++) {
         rs_error own = {0};
-        rs_status made = train_one(all, i / RS_LENGTHS_RATES, i % RS_LENGTHS_RATES, context, &own);
+        rs_status made =
+            train_one(all, id, i / RS_LENGTHS_RATES, i % RS_LENGTHS_RATES, context, &own);
         if (made != RS_OK) rs_keep_first(&status, &first, made, &own);
 #pragma omp critical
         rs_progress(context, id, ++done, runs, "runs");
@@ -195,7 +208,7 @@ static rs_status add_run(rs_table *table, const rs_lengths *all, int rate, int s
 {
     const rs_lengths_run *run = &all->of[seed][rate];
     const run_cells cells = {.rate = all->task->rates[rate],
-                             .end = run->diverged ? "diverged" : "trained",
+                             .end = run->diverged != 0 ? "diverged" : "trained",
                              .seed = (int64_t)all->seed + seed,
                              .model = run->of.model,
                              .floor = run->floors.constant,
@@ -326,6 +339,7 @@ rs_status rs_lengths_run_all(rs_lengths *out, rs_lab_report *report, const rs_le
 {
     *out = (rs_lengths){.task = task,
                         .quick = options->quick,
+                        .kept = options->kept,
                         .seeds = rs_lab_seeds(options, task->seeds),
                         .seed = context->seed};
     RS_TRY(train_all(out, report->experiment, context, err));

@@ -26,9 +26,9 @@ typedef struct rs_lengths_task {
     const rs_lab_curves *curves;
 } rs_lengths_task;
 
-/* What a run came to; one that diverged is never right. */
+/* What a run came to; one that diverged is never right. Numbers alone: so they are kept. */
 typedef struct rs_lengths_run {
-    bool made, diverged;
+    double diverged; /* 1: it did; 0 */
     rs_path_accuracy of;
     rs_task_floors floors; /* of what it was evaluated on */
 } rs_lengths_run;
@@ -38,6 +38,7 @@ typedef struct rs_lengths {
     bool quick;
     int seeds;
     uint64_t seed;
+    struct rs_kept_runs *kept; /* or NULL */
     rs_lengths_run of[RS_LENGTHS_SEEDS][RS_LENGTHS_RATES];
 } rs_lengths;
 

@@ -14,6 +14,7 @@ struct rs_kept_runs {
     sqlite3 *sql;
     sqlite3_stmt *find, *add;
     char *path;
+    bool read_only; /* what is there is taken, and nothing is added */
 };
 
 static rs_status fail_sql(const rs_kept_runs *kept, rs_error *err)
@@ -53,7 +54,8 @@ static rs_status open_sql(rs_kept_runs *kept, rs_error *err)
     if (tables > 0 && mark != MARK)
         return rs_fail(err, RS_E_WRITE, kept->path, "name a new file, or one that --db made before",
                        "it is a database of something else");
-    if (!make_tables(kept) ||
+    kept->read_only = sqlite3_db_readonly(kept->sql, "main") == 1;
+    if ((tables == 0 && !make_tables(kept)) ||
         sqlite3_prepare_v2(kept->sql,
                            "SELECT numbers FROM lab_runs WHERE experiment = ? AND version = ? AND "
                            "task = ?",
@@ -126,4 +128,16 @@ rs_status rs_kept_runs_add(rs_kept_runs *kept, const char *experiment, const cha
         sqlite3_reset(kept->add);
     }
     return status;
+}
+
+rs_status rs_kept_runs_take(rs_kept_runs *kept, const char *experiment, const char *task,
+                            double *numbers, size_t n, const rs_kept_maker *maker, rs_error *err)
+{
+    if (kept && rs_kept_runs_find(kept, experiment, task, numbers, n)) return RS_OK;
+    if (kept && kept->read_only)
+        return rs_fail(err, RS_E_WRITE, kept->path,
+                       "make it writable, or copy it and name the copy",
+                       "it cannot be written to, and not every run is in it");
+    RS_TRY(maker->run(maker->user, task, err));
+    return kept ? rs_kept_runs_add(kept, experiment, task, numbers, n, err) : RS_OK;
 }

@@ -66,11 +66,11 @@ static int cell_of(const table1 *t, int attention, int mlp)
     return attention * t->n + mlp;
 }
 
-/* Nats a letter on data of their own; a run that diverged counts as what it began with. */
+/* Nats a letter on data of their own; a run that diverged counts as what it began with (NaN: nothing). */
 static double loss_of(const table1 *t, int cell, int seed)
 {
     const rs_grid_run *run = rs_lab_grid_run(&t->grid, cell, 0, seed);
-    return isnan(run->diverged) ? run->eval_loss : run->loss[0];
+    return isnan(run->diverged) ? run->eval_loss : run->logs > 0 ? run->loss[0] : (double)NAN;
 }
 
 static rs_lab_spread perplexity_of(const table1 *t, int cell)
@@ -229,22 +229,27 @@ static rs_status claim_omitting(rs_lab_report *report, const table1 *t, rs_error
     return rs_lab_order_published(report, text, d.mean, d.error, err);
 }
 
-/* Over all decays of MLPs: the largest decay of attention against none. */
+/* Over all decays of MLPs: the largest decay of attention against none, of seeds at which no run of
+ * either diverged. */
 static rs_status claim_rank(rs_lab_report *report, const table1 *t, int what, const char *product,
                             rs_error *err)
 {
     double by[SEEDS];
     char text[160];
-    for (int s = 0; s < t->grid.seeds; s++) {
-        by[s] = 0;
-        for (int mlp = 0; mlp < t->n; mlp++)
-            by[s] += (rs_lab_grid_run(&t->grid, cell_of(t, 0, mlp), 0, s)->seen[what] -
-                      rs_lab_grid_run(&t->grid, cell_of(t, t->n - 1, mlp), 0, s)->seen[what]) /
-                     t->n;
-    }
-    const rs_lab_spread d = rs_lab_spread_of(by, t->grid.seeds);
+    int n = 0;
     snprintf(text, sizeof text, "%s: pseudo-rank that decay %g of attention takes", product,
              t->decays[t->n - 1]);
+    for (int s = 0; s < t->grid.seeds; s++) {
+        by[n] = 0;
+        for (int mlp = 0; mlp < t->n; mlp++)
+            by[n] += (rs_lab_grid_run(&t->grid, cell_of(t, 0, mlp), 0, s)->seen[what] -
+                      rs_lab_grid_run(&t->grid, cell_of(t, t->n - 1, mlp), 0, s)->seen[what]) /
+                     t->n;
+        n += !isnan(by[n]);
+    }
+    const rs_lab_claim absent = {text, NAN, NAN, NAN, NAN, false, false};
+    if (n == 0) return rs_lab_skip_claim(report, &absent, "every seed diverged", err);
+    const rs_lab_spread d = rs_lab_spread_of(by, n);
     return rs_lab_order_published(report, text, d.mean, d.error, err);
 }
 
@@ -264,9 +269,10 @@ static rs_status claim_learning(rs_lab_report *report, const table1 *t, rs_error
             made = made && !isnan(run->seen[SOURCE]);
         }
     }
-    RS_TRY(rs_lab_at_most(report, "runs that diverged", diverged, 0, err));
-    RS_TRY(rs_lab_at_most(report, "loss over that of letters by themselves, worst run", worst, 1,
-                          err));
+    bool own = t->grid.data == 0;
+    RS_TRY(rs_lab_at_most_where(report, own, "runs that diverged", diverged, 0, err));
+    RS_TRY(rs_lab_at_most_where(report, own, "loss over that of letters by themselves, worst run",
+                                worst, 1, err));
     const rs_lab_claim claim = {known, NAN, NAN, best, 1, true, false};
     return made ? rs_lab_add_claim(report, &claim, err)
                 : rs_lab_skip_claim(report, &claim, "nobody knows what made this text", err);

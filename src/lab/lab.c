@@ -1,6 +1,9 @@
 /* lab.c: the registry of experiments, and the table that all of them share. */
 #include "lab/lab.h"
 
+#include "base/memory.h"
+#include "base/text.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +90,7 @@ typedef struct claim_cells {
     double computed;
     bool ordering;
     const char *reason; /* of a claim that was skipped; NULL */
+    const char *repeat; /* the command that runs its experiment */
 } claim_cells;
 
 static const rs_column claim_columns[] = {
@@ -111,6 +115,8 @@ static const rs_column claim_columns[] = {
         "what the claim is about is not there",
         NULL),
     RS_COLUMN(claim_cells, reason, "reason", "reason", NULL, "why a claim was skipped", NULL),
+    RS_COLUMN(claim_cells, repeat, "repeat", "repeat", NULL,
+              "the command that runs its experiment again, alone and with the same seeds", NULL),
 };
 const rs_table_kind rs_lab_claims_kind = {"lab", "claims", {RS_PART(claim_columns)}};
 rs_status rs_lab_open_claims(rs_lab_report *report, rs_error *err)
@@ -148,6 +154,7 @@ const char *rs_lab_verdict(const rs_lab_claim *claim)
 static void put_numbers(char *text, size_t size, const claim_cells *cells, bool failed)
 {
     const rs_lab_claim *claim = &cells->of;
+    bool known = failed && !isnan(claim->expected);
     if (cells->ordering || (failed && claim->at_most)) {
         snprintf(text, size, "measured %.4g, %s %.4g", claim->measured,
                  cells->ordering ? "which should be above" : "at most", claim->tolerance);
@@ -155,7 +162,7 @@ static void put_numbers(char *text, size_t size, const claim_cells *cells, bool 
     }
     snprintf(text, size, "%s %.4g, %s %.4g (tolerance %.2g)",
              claim->computed ? "computed" : "measured", claim->measured,
-             failed ? "expected" : "published", failed ? claim->expected : claim->published,
+             known ? "expected" : "published", known ? claim->expected : claim->published,
              claim->tolerance);
 }
 
@@ -164,17 +171,23 @@ static rs_status add_finding(rs_lab_report *report, const claim_cells *cells, bo
                              rs_error *err)
 {
     const rs_lab_claim *claim = &cells->of;
-    char numbers[120], message[400];
+    char numbers[120], message[400], hint[600];
     put_numbers(numbers, sizeof numbers, cells, failed);
-    snprintf(message, sizeof message, "%s: %s: %s", report->experiment, claim->text, numbers);
+    int used =
+        snprintf(message, sizeof message, "%s: %s: %s", report->experiment, claim->text, numbers);
+    if (failed && used > 0 && used < (int)sizeof message)
+        snprintf(message + used, sizeof message - (size_t)used, ", from seed %llu on",
+                 (unsigned long long)report->seed);
+    snprintf(hint, sizeof hint,
+             "'%.400s' repeats it; report this with --json: the program or this machine's "
+             "arithmetic is wrong",
+             report->repeat ? report->repeat : report->experiment);
     rs_finding finding = rs_finding_of(failed ? RS_CRITICAL : RS_WARN,
                                        failed ? "claim_failed" : "differs_from_paper");
     finding.value = claim->measured;
     finding.threshold = claim->tolerance;
     finding.message = message;
-    finding.hint = failed ? "report this with --json: the program or this machine's "
-                            "arithmetic is wrong"
-                          : "the experiment's page in docs/lab.md says why";
+    finding.hint = failed ? hint : "the experiment's page in docs/lab.md says why";
     finding.table = "claims";
     finding.cases = "claims";
     return rs_result_add_finding(report->result, &finding, err);
@@ -243,6 +256,7 @@ static rs_status judge(rs_lab_report *report, claim_cells *cells, claim_outcome 
 {
     claim_cells row = *cells;
     row.experiment = report->experiment;
+    row.repeat = report->repeat;
     row.verdict = verdicts[outcome];
     row.computed = NAN;
     if (row.of.computed) {
@@ -428,18 +442,54 @@ rs_status rs_lab_check(const char *id, int32_t models, bool data, rs_error *err)
     return check_models(experiment, models, err);
 }
 
+/* A path as a shell takes it. */
+static void put_path(rs_buffer *text, const char *before, const char *path)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+.,:/@%";
+    bool quoted = path[strspn(path, plain)] != 0;
+    rs_buffer_printf(text, "%s%s", before, quoted ? "'" : "");
+    for (const char *c = path; *c; c++)
+        rs_buffer_printf(text, *c == '\'' ? "'\\%c'" : "%c", *c);
+    rs_buffer_puts(text, quoted ? "'" : "");
+}
+
+/* The command that does an experiment alone what it does here. */
+static rs_status write_repeat(rs_lab_report *report, const rs_lab_experiment *experiment,
+                              const rs_lab_options *options, rs_error *err)
+{
+    rs_buffer text = {0};
+    int32_t models =
+        options->n_models < experiment->takes_models ? options->n_models : experiment->takes_models;
+    rs_buffer_printf(&text, "rankscope lab run %s%s", experiment->id,
+                     options->quick ? " --quick" : "");
+    if (report->seed > 0) rs_buffer_printf(&text, " --seed %llu", (unsigned long long)report->seed);
+    if (options->seeds > 0) rs_buffer_printf(&text, " --seeds %lld", (long long)options->seeds);
+    if (options->data && options->named_data && rs_lab_takes_data(experiment))
+        put_path(&text, " --data ", options->named_data);
+    for (int32_t m = 0; m < models; m++)
+        put_path(&text, m == 0 ? " --model " : ",", options->model[m].path);
+    if (models > 0 && options->named_text) put_path(&text, " --text ", options->named_text);
+    report->repeat =
+        text.failed ? NULL : rs_arena_strdup(rs_result_arena(report->result), text.data);
+    rs_buffer_free(&text);
+    return report->repeat ? RS_OK : rs_fail_memory(err, "a command", 1);
+}
+
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
                      const rs_context *context, rs_error *err)
 {
     bool all = strcmp(id, "all") == 0;
-    rs_lab_report report = {.result = result};
+    rs_lab_report report = {.result = result, .seed = context->seed};
     RS_TRY(rs_lab_check(id, options->n_models, options->data != NULL, err));
     RS_TRY(rs_lab_open_claims(&report, err));
+    rs_table_lead(report.claims);
     if (all) rs_result_show_curve(result, NULL); /* one experiment's curves would stand for all */
     for (size_t i = 0; i < rs_lab_n_experiments; i++) {
         const rs_lab_experiment *experiment = rs_lab_experiments[i];
         if (!all && strcmp(id, experiment->id) != 0) continue;
         report.experiment = experiment->id;
+        RS_TRY(write_repeat(&report, experiment, options, err));
         RS_TRY(experiment->run(&report, options, context, err));
         RS_TRY(rs_lab_statement(&report, NULL, err));
     }

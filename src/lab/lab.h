@@ -33,6 +33,8 @@ typedef struct rs_lab_options {
                                 * weights */
     int32_t n_models;
     const rs_lab_data *data; /* what an experiment that takes data trains on; NULL: none */
+    const char *named_text,
+        *named_data; /* what the model reads, and the data, as they were named; or NULL */
 } rs_lab_options;
 
 /* What an experiment writes to. */
@@ -40,6 +42,8 @@ typedef struct rs_lab_report {
     rs_result *result;
     rs_table *claims;
     const char *experiment;         /* its id, for column `experiment` */
+    const char *repeat;             /* the command that runs it alone; NULL */
+    uint64_t seed;                  /* the first of its seeds */
     rs_table *verdicts;             /* NULL before the first statement */
     rs_table *draws;                /* kobayashi_draws; NULL before the first (kobayashi_pairs.h) */
     const char *statement;          /* what the claims are about (rs_lab_statement), or NULL */

@@ -559,13 +559,21 @@ static rs_status report_all(rs_lab_report *report, const table1 *t, const starts
     return RS_OK;
 }
 
-static rs_status train_all(table1 *t, const rs_lab_report *report, const rs_lab_options *options,
-                           const rs_context *context, rs_error *err)
+/* The user's images are opened before anything is trained. */
+static rs_status open_all(table1 *t, const rs_lab_report *report, const rs_lab_options *options,
+                          const rs_context *context, rs_error *err)
+{
+    for (int task = 0; task < TASKS; task++)
+        for (int mixer = 0; mixer < RS_TABLE1_MIXERS; mixer++)
+            RS_TRY(open_cell(&t->of[task][mixer], t, task, mixer, report, options, err));
+    return rs_lab_grid_try(&t->of[IMAGES][0].grid, context, err);
+}
+
+static rs_status train_all(table1 *t, const rs_context *context, rs_error *err)
 {
     for (int task = 0; task < TASKS; task++)
         for (int mixer = 0; mixer < RS_TABLE1_MIXERS; mixer++) {
             cell *c = &t->of[task][mixer];
-            RS_TRY(open_cell(c, t, task, mixer, report, options, err));
             if (c->there) RS_TRY(rs_lab_grid_train(&c->grid, context, err));
         }
     return RS_OK;
@@ -581,8 +589,9 @@ static rs_status run_lambda_table1_small(rs_lab_report *report, const rs_lab_opt
     int looks = options->seeds > 0 && options->seeds < SEEDS ? (int)options->seeds : SEEDS;
     int seeds = rs_lab_seeds(options, SEEDS);
     if (status == RS_OK) t->seeds = seeds, t->quick = options->quick;
+    if (status == RS_OK) status = open_all(t, report, options, context, err);
     if (status == RS_OK) status = look_all(all, looks, context, err);
-    if (status == RS_OK) status = train_all(t, report, options, context, err);
+    if (status == RS_OK) status = train_all(t, context, err);
     if (status == RS_OK) status = report_all(report, t, all, looks, err);
     if (status == RS_OK)
         status = rs_lab_say_runs(report, TASKS * RS_TABLE1_MIXERS, &t->of[0][0].grid,

@@ -21,7 +21,9 @@ static double loss_of(const rs_losses *all, int recipe, int rate, int seed)
 
 static void judge(rs_loss_way *out, const rs_losses *all, int recipe)
 {
-    *out = (rs_loss_way){.of.mean = INFINITY};
+    *out = (rs_loss_way){.of = {INFINITY, NAN}, .seeds = all->grid.seeds};
+    for (int s = 0; s < out->seeds; s++)
+        out->loss[s] = NAN; /* where every rate has a run that ended before its first loss */
     for (int rate = 0; rate < rs_lab_grid_rates(&all->grid, recipe); rate++) {
         rs_loss_way way = {.rate = rate, .seeds = all->grid.seeds};
         for (int s = 0; s < way.seeds; s++)
@@ -52,17 +54,6 @@ void rs_losses_close(rs_losses *all)
 static const rs_grid_run *best_run(const rs_losses *all, int recipe, int seed)
 {
     return rs_lab_grid_run(&all->grid, recipe, all->way[recipe].rate, seed);
-}
-
-double rs_losses_most(const rs_losses *all, int recipe, int number)
-{
-    double most = -INFINITY;
-    for (int s = 0; s < all->grid.seeds; s++) {
-        double value = best_run(all, recipe, s)->seen[number];
-        if (isnan(value)) return NAN;
-        most = fmax(most, value);
-    }
-    return most;
 }
 
 double rs_losses_mean(const rs_losses *all, int recipe, int number)

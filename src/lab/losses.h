@@ -20,7 +20,8 @@ typedef struct rs_loss_way {
 /* A grid and what came of it. */
 typedef struct rs_losses {
     rs_lab_grid grid;
-    double lost;      /* what a run that diverged counts as; NaN: its loss at its first step */
+    double
+        lost; /* what a run that diverged counts as; NaN: its loss at its first step, if it has one */
     double unit;      /* what losses are divided by */
     rs_loss_way *way; /* [recipes] */
 } rs_losses;
@@ -34,9 +35,8 @@ rs_status rs_losses_run(rs_losses *all, rs_lab_report *report, const rs_lab_opti
                         rs_status (*report_all)(rs_lab_report *report, const rs_losses *all,
                                                 rs_error *err),
                         const char *quick, const rs_context *context, rs_error *err);
-/* A number that was seen of a recipe's runs at the best rate (grid.see), over seeds: the largest, and the
- * mean; NaN where one diverged. */
-double rs_losses_most(const rs_losses *all, int recipe, int number);
+/* A number that was seen of a recipe's runs at the best rate (grid.see), mean over seeds; NaN where one
+ * diverged. */
 double rs_losses_mean(const rs_losses *all, int recipe, int number);
 
 /* Claims that recipe `more` ends with more loss than `less`, which was published. */

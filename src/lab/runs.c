@@ -93,18 +93,6 @@ static void see_log(rs_grid_run *run, const rs_result *result, int most)
     }
 }
 
-static rs_status train(rs_grid_run *run, const rs_lab_grid *grid, const char *task,
-                       const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
-{
-    rs_result *result = NULL;
-    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, prepare, context, err));
-    see_log(run, result, logs_of(grid));
-    if (isnan(run->diverged) && grid->see) grid->see(run, result);
-    if (!isnan(run->diverged)) run->eval_loss = run->eval_accuracy = NAN;
-    rs_result_free(result);
-    return RS_OK;
-}
-
 /* A run as one list of numbers: four of its own, and what it points to, which lies in one piece. */
 enum { OWN = 4 };
 
@@ -129,26 +117,45 @@ static void take_list(rs_grid_run *run, const double *list, const rs_lab_grid *g
     memcpy(run->step, list + OWN, (list_size(grid) - OWN) * sizeof *list);
 }
 
-/* A run that is kept is taken, any other is trained, and kept. list: [list_size] room. */
+/* A run that is trained, into its list. */
+typedef struct training {
+    rs_grid_run *run;
+    double *list;
+    const rs_lab_grid *grid;
+    const rs_lab_prepare *prepare;
+    const rs_context *context;
+} training;
+
+static rs_status train(void *user, const char *task, rs_error *err)
+{
+    const training *t = user;
+    rs_grid_run *run = t->run;
+    rs_result *result = NULL;
+    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, t->prepare, t->context, err));
+    see_log(run, result, logs_of(t->grid));
+    if (isnan(run->diverged) && t->grid->see) t->grid->see(run, result);
+    if (!isnan(run->diverged)) run->eval_loss = run->eval_accuracy = NAN;
+    rs_result_free(result);
+    put_list(t->list, run, t->grid);
+    return RS_OK;
+}
+
+/* list: [list_size] room. */
 static rs_status take_or_train(rs_grid_run *run, double *list, const rs_lab_grid *grid,
                                const rs_lab_recipe *recipe, const char *task,
                                const rs_context *context, rs_error *err)
 {
     char name[120];
-    const rs_lab_prepare *prepare = grid->prepare ? grid->prepare(recipe) : NULL;
+    training t = {run, list, grid, grid->prepare ? grid->prepare(recipe) : NULL, context};
+    const rs_kept_maker maker = {&t, train};
     int at = snprintf(name, sizeof name, "%.40s", grid->experiment ? grid->experiment : "");
     if (grid->data)
         at += snprintf(name + at, sizeof name - (size_t)at, ", data %016llx",
                        (unsigned long long)grid->data);
-    if (prepare) snprintf(name + at, sizeof name - (size_t)at, ", %.40s", recipe->name);
-    if (grid->kept && rs_kept_runs_find(grid->kept, name, task, list, list_size(grid))) {
-        take_list(run, list, grid);
-        return RS_OK;
-    }
-    RS_TRY(train(run, grid, task, prepare, context, err));
-    put_list(list, run, grid);
-    return grid->kept ? rs_kept_runs_add(grid->kept, name, task, list, list_size(grid), err)
-                      : RS_OK;
+    if (t.prepare) snprintf(name + at, sizeof name - (size_t)at, ", %.40s", recipe->name);
+    RS_TRY(rs_kept_runs_take(grid->kept, name, task, list, list_size(grid), &maker, err));
+    take_list(run, list, grid);
+    return RS_OK;
 }
 
 static rs_status make(const rs_lab_grid *grid, int recipe, int rate, int seed,
@@ -162,6 +169,16 @@ static rs_status make(const rs_lab_grid *grid, int recipe, int rate, int seed,
                      : rs_fail_memory(err, "a run", list_size(grid) * sizeof *list);
     run->made = status == RS_OK;
     rs_free(list);
+    rs_free(task);
+    return status;
+}
+
+rs_status rs_lab_grid_try(const rs_lab_grid *grid, const rs_context *context, rs_error *err)
+{
+    if (grid->n_recipes == 0 || grid->data == 0) return RS_OK;
+    char *task = write_task(grid, 0, 0, context->seed);
+    rs_status status = task ? rs_lab_try_data(task, context, err)
+                            : rs_fail_memory(err, "a run", list_size(grid) * sizeof(double));
     rs_free(task);
     return status;
 }

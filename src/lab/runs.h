@@ -44,6 +44,8 @@ typedef struct rs_lab_grid {
     double *numbers;           /* that runs point to */
 } rs_lab_grid;
 
+/* Opens the data that a grid trains on, if they are the user's, and trains nothing. */
+rs_status rs_lab_grid_try(const rs_lab_grid *grid, const rs_context *context, rs_error *err);
 /* Trains the whole grid; progress tells how many runs are over. A run that is kept is taken from there. Whatever it returns, the grid is to be
  * closed. Errors: those of a task, RS_E_INTERRUPTED. */
 rs_status rs_lab_grid_train(rs_lab_grid *grid, const rs_context *context, rs_error *err);

@@ -138,26 +138,19 @@ static void see_plain(double *apart, double *residual, const rs_lab_grid *grid)
         }
 }
 
-/* At most `near`: of the source, of which this is known; of a text it is what was published of such
- * blocks, that they do not train. */
-static rs_status claim_small(rs_lab_report *report, const char *text, double measured, bool known,
-                             rs_error *err)
-{
-    const rs_lab_claim claim = {text, known ? (double)NAN : 0, NAN, measured, near, known, false};
-    return rs_lab_add_claim(report, &claim, err);
-}
-
+/* Of a text it is what was published of such blocks, that they do not train. */
 static rs_status claim_plain(rs_lab_report *report, const rs_losses *all, rs_error *err)
 {
     double apart, residual;
     bool known = all->grid.data == 0;
     see_plain(&apart, &residual, &all->grid);
-    RS_TRY(claim_small(report,
-                       known ? "skipless: loss beside the unigram entropy, nats, worst run"
-                             : "skipless: loss below the unigram entropy, nats, worst run",
-                       apart, known, err));
-    return claim_small(report, "skipless: relative residual behind 8 layers, worst run", residual,
-                       known, err);
+    RS_TRY(rs_lab_at_most_where(report, known,
+                                known ? "skipless: loss beside the unigram entropy, nats, worst run"
+                                      : "skipless: loss below the unigram entropy, nats, worst run",
+                                apart, near, err));
+    return rs_lab_at_most_where(report, known,
+                                "skipless: relative residual behind 8 layers, worst run", residual,
+                                near, err);
 }
 
 /* Published: as good as pre-norm. */
@@ -167,7 +160,9 @@ static rs_status claim_equal(rs_lab_report *report, const rs_losses *all, int re
     snprintf(text, sizeof text, "%s: loss over that of pre-norm", all->grid.recipes[recipe].name);
     const rs_lab_claim claim = {text, 1,     NAN,  all->way[recipe].of.mean / all->way[PRE].of.mean,
                                 0.05, false, false};
-    return rs_lab_add_claim(report, &claim, err);
+    bool nothing = all->way[PRE].of.mean == 0; /* a text of one character */
+    return nothing ? rs_lab_skip_claim(report, &claim, "pre-norm leaves no loss at all", err)
+                   : rs_lab_add_claim(report, &claim, err);
 }
 
 /* Published: SAS, SAS-P and value-skipinit come near pre-norm; E-SPA learns, more slowly. */

@@ -85,6 +85,17 @@ rs_status rs_lab_train_seen(bool *diverged, const char *text, const rs_lab_finis
     return RS_OK;
 }
 
+rs_status rs_lab_try_data(const char *text, const rs_context *context, rs_error *err)
+{
+    rs_train_settings *settings = NULL;
+    rs_train_task *task = NULL;
+    RS_TRY(read_task(&settings, text, err));
+    rs_status status = rs_train_open_task(&task, settings, context, err);
+    rs_task_close(task);
+    rs_train_settings_close(settings);
+    return status;
+}
+
 float *rs_lab_weight(const rs_learner *learner, const char *name)
 {
     for (int64_t i = 0; i < learner->trained.n; i++)

@@ -24,6 +24,10 @@ rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *
 rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
                           const rs_lab_prepare *prepare, const rs_context *context, rs_error *err);
 
+/* Opens the data of such a task, and trains nothing: what is wrong with the user's is said before other
+ * runs have taken their time. */
+rs_status rs_lab_try_data(const char *text, const rs_context *context, rs_error *err);
+
 /* What sees the network that a run ended with, and its task. */
 typedef struct rs_lab_finish {
     void *user;

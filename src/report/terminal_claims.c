@@ -11,7 +11,8 @@
 #include <string.h>
 
 typedef struct columns {
-    int experiment, claim, verdict, measured, computed, expected, published, tolerance, ordering;
+    int experiment, claim, verdict, measured, computed, expected, published, tolerance, ordering,
+        repeat;
 } columns;
 
 static bool find_columns(columns *c, const rs_table *t)
@@ -26,6 +27,7 @@ static bool find_columns(columns *c, const rs_table *t)
         .published = rs_table_find_column(t, "published"),
         .tolerance = rs_table_find_column(t, "tolerance"),
         .ordering = rs_table_find_column(t, "ordering"),
+        .repeat = rs_table_find_column(t, "repeat"),
     };
     return c->claim >= 0 && c->verdict >= 0 && c->measured >= 0 && c->tolerance >= 0;
 }
@@ -46,7 +48,7 @@ static const struct {
     {"differs_from_paper", "~", "diff", "differs from the paper", "differ from the paper",
      RS_YELLOW},
     {"fail", "\xE2\x9C\x97", "FAIL", "fails", "fail", RS_RED},
-    {"no_difference", "~", "same", "shows no difference", "show no difference", RS_YELLOW},
+    {"no_difference", "=", "same", "shows no difference", "show no difference", RS_YELLOW},
     {"skipped", "-", "skip", "was skipped", "were skipped", RS_DIM},
 };
 enum { VERDICTS = sizeof verdicts / sizeof *verdicts };
@@ -97,7 +99,7 @@ static void put_number(rs_buffer *text, const char *before, double value)
     rs_buffer_append(text, number, rs_number_brief(number, value, 4));
 }
 
-/* "0.5 ± 0.0001, paper 0.6", "≤ 0.01", "> 0.02" of an ordering */
+/* "0.5 ± 0.0001, paper 0.6", "≤ 0.01", "> 0.02" of an ordering; of one seed the spread is not known */
 static void put_against(const rs_term *term, rs_buffer *text, const rs_table *t, size_t row,
                         const columns *c)
 {
@@ -107,7 +109,10 @@ static void put_against(const rs_term *term, rs_buffer *text, const rs_table *t,
     if (isnan(expected) && isnan(paper)) {
         bool above = c->ordering >= 0 && rs_table_int(t, row, (size_t)c->ordering) == 1;
         const char *most = term->unicode ? "\xE2\x89\xA4 " : "<= ";
-        if (!isnan(tolerance)) put_number(text, above ? "> " : most, tolerance);
+        if (above && !isfinite(tolerance))
+            rs_buffer_puts(text, "> ? (no spread)");
+        else if (!isnan(tolerance))
+            put_number(text, above ? "> " : most, tolerance);
         return;
     }
     put_number(text, isnan(expected) ? "paper " : "", isnan(expected) ? paper : expected);
@@ -234,17 +239,18 @@ static bool are_several(const rs_view *view, size_t column)
     return false;
 }
 
-/* The experiment's name above its claims, where there are several. */
-static void put_experiment(const rs_term *term, const rs_view *view, size_t row, const columns *c)
+/* The command that repeats an experiment (else its name) above its claims, where there are several; r: of
+ * the rows that are shown, which need not be all of an experiment's. */
+static void put_experiment(const rs_term *term, const rs_view *view, size_t r, const columns *c)
 {
     if (c->experiment < 0 || !are_several(view, (size_t)c->experiment)) return;
-    size_t column = (size_t)c->experiment;
-    const char *this = rs_table_text(view->table, view->rows[row], column);
-    const char *before = row ? rs_table_text(view->table, view->rows[row - 1], column) : NULL;
-    if (!this) return;
-    if (before && strcmp(before, this) == 0) return;
+    size_t column = (size_t)c->experiment, row = view->rows[r];
+    const char *this = rs_table_text(view->table, row, column);
+    const char *before = r ? rs_table_text(view->table, view->rows[r - 1], column) : NULL;
+    if (!this || (before && strcmp(before, this) == 0)) return;
+    const char *repeat = c->repeat >= 0 ? rs_table_text(view->table, row, (size_t)c->repeat) : NULL;
     rs_term_style(term, RS_BOLD);
-    rs_term_wrap(term, this, 0, 0);
+    rs_term_wrap(term, repeat ? repeat : this, 0, 4);
     rs_term_style(term, RS_PLAIN);
 }
 

@@ -77,7 +77,8 @@ static rs_status take_state(rs_running *r, const json_t *state, rs_error *err)
 static rs_status check_same(const rs_running *r, const json_t *state, rs_error *err)
 {
     static const char *const free_fields[] = {"every_checkpoint", "keep", "stop_on"};
-    json_t *old = json_deep_copy(json_object_get(state, "settings"));
+    json_t *old = NULL;
+    RS_TRY(rs_train_settings_renew(&old, json_object_get(state, "settings"), err));
     json_t *now = rs_train_settings_write(r->s);
     rs_buffer differences = {0};
     rs_status status = RS_OK;

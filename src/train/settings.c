@@ -251,3 +251,25 @@ void rs_train_settings_close(rs_train_settings *settings)
     rs_arena_free(settings->arena);
     rs_free(settings);
 }
+
+rs_status rs_train_settings_renew(json_t **out, const json_t *old, rs_error *err)
+{
+    rs_train_settings *own = NULL;
+    json_t *name = json_object(), *task = json_object_get(old, "task");
+    *out = NULL;
+    if (!name || json_object_set(name, "task", task) != 0) {
+        json_decref(name);
+        return rs_fail_memory(err, "settings", 1);
+    }
+    rs_status status = rs_train_settings_read(&own, name, "settings", NULL, 0, err);
+    json_decref(name);
+    if (status == RS_E_TASK_SCHEMA) *out = json_object(); /* a task that is no more adds nothing */
+    if (status == RS_OK) *out = rs_train_settings_write(own);
+    rs_train_settings_close(own);
+    if (status != RS_OK && status != RS_E_TASK_SCHEMA) return status;
+    (void)json_object_del(*out, "model");
+    if (*out && rs_train_merge(*out, old)) return RS_OK;
+    json_decref(*out);
+    *out = NULL;
+    return rs_fail_memory(err, "settings", 1);
+}

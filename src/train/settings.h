@@ -111,6 +111,9 @@ rs_status rs_train_open_task(rs_train_task **out, rs_train_settings *settings,
 /* All fields with their values, as an object that reads back to the same settings; NULL when out of
  * memory. */
 json_t *rs_train_settings_write(const rs_train_settings *settings);
+/* What an earlier program wrote, as this one would: fields that it did not have are as the task sets
+ * them, but for those of the model, without which it was another network. The caller drops *out. */
+rs_status rs_train_settings_renew(json_t **out, const json_t *old, rs_error *err);
 /* Appends "NAME: OLD, now NEW" for each field of one of two such objects that the other has not or
  * has otherwise, with ", " between; nothing where they are equal. */
 void rs_train_settings_differ(rs_buffer *out, const json_t *old, const json_t *now);

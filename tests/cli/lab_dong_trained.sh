@@ -6,6 +6,8 @@ command -v python3 >/dev/null 2>&1 || { echo "python3 is not here"; exit 77; }
 for id in dong-sorting dong-convex-hull dong-memorization dong-circle; do
     expect 0 "$RANKSCOPE" lab run "$id" --quick --fail-on critical --threads 1 --json "$id.json" --csv one --html "$id.html"
     [ -s "$id.html" ] || note_failure "$id has no page"
+    says "$id.html" '"lead":true'
+    says one/claims.csv "rankscope lab run $id --quick"
     says "$id.json" '"code":"quick"'
 done
 python3 "$RS_SOURCE_DIR/tests/cli/dong_floors.py" . >wrong.txt || note_failure "floors and tables: $(cat wrong.txt)"

@@ -25,8 +25,14 @@ expect 0 "$RANKSCOPE" lab run lambda-figure-2 --quick --model spoken/arch.json -
 "$RANKSCOPE" probe spoken/arch.json --init default --text "$RS_SOURCE_DIR/share/page.txt" --samples 4 --sweep "lambda=-20:20:81" \
     --json sweep-text.json --quiet || note_failure "a sweep of a text"
 
+# What dong-ensembles says of a model is read from what paths says of it; where leaving heads out costs nothing there is no share of it.
+for model in llama gpt2; do
+    expect 0 "$RANKSCOPE" lab run dong-ensembles --quick --seed 5 --model "$golden/$model" --db ensembles.db --json "ensembles-$model.json" --quiet
+    "$RANKSCOPE" paths "$golden/$model" --random 4 --seed 5 --paths 16 --lesions --json "paths-$model.json" --quiet || note_failure "paths of a model"
+done
+
 cat >check.py <<'PY'
-import json, sys
+import json, math, sys
 wrong = []
 
 def read(name):
@@ -118,6 +124,60 @@ for text, number in wanted.items():
         wrong.append(f"{text}: {texts.get(text)}, not {number}")
 if len(texts) != len(wanted):
     wrong.append(f"{len(texts)} claims, {len(wanted)} known")
+
+# Paths and lesions of a model: means over samples or draws.
+def mean(values):
+    return sum(values) / len(values)
+
+def error(values):
+    m, n = mean(values), len(values)
+    return math.sqrt(sum((v - m) ** 2 for v in values) / n / (n - 1)) if n > 1 else None
+
+def same(what, *pairs):
+    for a, b in pairs:
+        if (a is None) != (b is None) or (a is not None and abs(a - b) > 1e-9 * (1 + abs(b))):
+            wrong.append(f"{what}: {a}, paths has {b}")
+
+for name in ("llama", "gpt2"):
+    lab, known = (read(f"{command}-{name}")["tables"] for command in ("ensembles", "paths"))
+    said = {row["claim"]: row for row in lab["claims"] if row["claim"].startswith("model: ")}
+    lengths = [row for row in lab["dong_ensembles_lengths"] if row["network"] == "model"]
+    missing, cosine, null = ({row["length"]: [] for row in lengths} for _ in range(3))
+    for row in known["lengths"]:
+        missing[row["length"]].append(row["cumulative_error"])
+    for row in known["paths"]:
+        if row["cosine"] is not None:
+            cosine[row["length"]].append(row["cosine"])
+            null[row["length"]].append(row["cosine_null"])
+    loss = {row["max_length"]: row["nll"] for row in known["truncated"] if row["sample"] is None and row["max_length"] is not None}
+    for row in lengths:
+        k = row["length"]
+        same(f"{name}, length {k}", (row["cumulative_error"], mean(missing[k])), (row["cumulative_error_error"], error(missing[k])),
+             (row["nll"], loss.get(k)), (row["cosine"], mean(cosine[k]) if cosine[k] else None),
+             (row["cosine_error"], error(cosine[k]) if cosine[k] else None), (row["cosine_null"], null[k][-1] if null[k] else None))
+    half, alike = max(missing) // 2, max((k for k in cosine if cosine[k]), key=lambda k: abs(mean(cosine[k])))
+    same(f"{name}, half", (said["model: what paths of at most half the attentions miss of the last state, below 0.5 by"]["measured"],
+                           0.5 - mean(missing[half])))
+    same(f"{name}, alike", (said["model: cosine of two paths of one length, where it is largest, below 0.5 by"]["measured"],
+                            0.5 - abs(mean(cosine[alike]))))
+    singles = [row["loss_rise"] for row in known["lesions"] if row["kind"] == "head"]
+    sets = {1: ([*singles], [*singles])}
+    for row in known["lesions"]:
+        if row["kind"] == "heads":
+            for to, of in zip(sets.setdefault(row["heads"], ([], [])), ("loss_rise", "single_rises")):
+                to.append(row[of])
+    lesions = [row for row in lab["dong_ensembles_lesions"] if row["network"] == "model"]
+    if {row["heads"] for row in lesions} != sets.keys():
+        wrong.append(f"{name}: sets of {[row['heads'] for row in lesions]} heads, paths has {sets.keys()}")
+    for row in lesions:
+        rises, alones = sets[row["heads"]]
+        same(f"{name}, {row['heads']} heads", (row["draws"], len(rises)), (row["loss_rise"], mean(rises)), (row["loss_rise_error"], error(rises)),
+             (row["single_rises"], mean(alones)), (row["ratio"], sum(rises) / sum(alones)))
+    needed = said["model: rise of the loss without one head, the most needed, over that without all, below 0.5 by"]
+    every = mean(sets[max(sets)][0])
+    same(f"{name}, one head", (needed["measured"], 0.5 - max(singles) / every if every > 0 else None))
+    if (every > 0) == (needed["verdict"] == "skipped") or (every > 0) != (name == "llama"):
+        wrong.append(f"{name}: {needed}, the loss rises by {every}")
 
 # A model without gates: figures 1 and 2 run it as it is, figure 3 has nothing to compare.
 for row in claims("bert-3"):

@@ -93,7 +93,7 @@ def pieces(text, pattern):
 for words, table in (["lab", "run", "lambda-attention", "--quick"], "claims"), (["explain", "layer"], "words"):
     small, whole = screen(words, 80, 24), screen(words + ["--table", table], 80, 24)
     left = pieces(small, rf"and (\d+) more(?: rows)?: --table {table}")
-    rows = [len(re.findall(r"(?m)^(?:\x1b\[0m)?(?:✓|~|✗|\x1b\[1m[^\n(]*\x1b\[0m \()", t)) for t in (small, whole)]
+    rows = [len(re.findall(r"(?m)^(?:\x1b\[0m)?(?:✓|~|=|✗|\x1b\[1m[^\n(]*\x1b\[0m \()", t)) for t in (small, whole)]
     if len(left) != 1 or rows[1] - rows[0] != left[0]:
         wrong.append(f"{words}: {rows[0]} of {rows[1]} rows, and it says that {left} are left out")
 with open("claims.json", "w") as out:

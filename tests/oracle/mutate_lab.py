@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Makes one constant or one sign of the laboratory wrong, and expects a claim to notice.
 
-    python3 tests/oracle/mutate_lab.py SCRATCH [EXPERIMENT ...]
+    python3 tests/oracle/mutate_lab.py SCRATCH [EXPERIMENT|TEST|FILE ...]
 
 Needs build/ as `make` leaves it. SCRATCH is a folder for mutated files and programs: each mutation of a file of src/lab/ is compiled there and
 linked before the library, its experiment runs with --quick, and the first claim whose verdict is another than without the mutation is
-named. What is mutated: constants and signs of bounds, laws, formulas and given instances. What is not: the sizes of random draws, which
+named; of a mutation with a unit test the case that fails. What is mutated: constants and signs of bounds, laws, formulas and given instances. What is not: the sizes of random draws, which
 no claim depends on; numbers that claims expect (a wrong one fails by itself: its experiment then contradicts it); and what changes nothing, as
 a factor that cancels, or the direction of the arrows of a mask that is its own mirror image.
 Exit status 1: one survived or does not match the source. By hand: it takes some ten minutes.
@@ -18,6 +18,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 
 PERTURBATION, HALF, POSITION = "dong_perturbation_lemma", "causal_half_law", "relative_position_linear_rate"
 ODE, MASK, LAMBDA, SKIP = "equiangular_ode", "dobrushin_mask", "lambda_attention", "dong_skip_lower_bound"
@@ -46,8 +47,11 @@ NOCI_1, NOCI_32, NOCI_33, NOCI_SIZES = "noci_fig1", "noci_lemma_3_2", "noci_theo
 LAST_LAYER, SIGNALS, SIGNALS_PASS = "xiong_last_layer", "signals", "signals_pass"
 SORTING, HULL, MEMORY, CIRCLE, CIRCLE_LOOP = "dong_sorting", "dong_convex_hull", "dong_memorization", "dong_circle", "dong_circle_loop"
 FLOORS, BY_LENGTH = "task_floors", "path_accuracy"
+MADE_UP, MADE_UP_DONG, SEEN, DATA = "test_lab_made_up", "test_lab_made_up_dong", "test_lab_seen", "test_lab_data"
+GAP_TRAINING, SKIPLESS, TABLE_1, FIGURE_3_RANKS = "gap_training", "skipless_train", "kobayashi_table1_small", "kobayashi_fig3"
+STRENGTHS, ENSEMBLES, LENGTHS, LOSSES = "lambda_table1_small", "dong_ensembles", "dong_lengths", "losses"
 
-# experiment, file of src/lab (without .c), text as it stands (its first occurrence), mutated text
+# experiment, or test that answers for it; file of src/lab (without .c), text as it stands (its first occurrence), mutated text
 MUTATIONS = [
     (PERTURBATION, PERTURBATION, "paper_range = 1.256", "paper_range = 1.3188"),
     (PERTURBATION, PERTURBATION, "s[i] = r[i] + e[i];\n    double range", "s[i] = r[i] - e[i];\n    double range"),
@@ -563,6 +567,151 @@ MUTATIONS = [
     (NOCI_SIZES, SIGNALS, "common = sqrt(variance * rho)", "common = sqrt(variance) * rho"),
     (BERT_GAP, BERT_GAP, '"initializer_range", 0.02', '"initializer_range", 0.04'),
     (BERT_GAP, BERT_GAP, "at[2] == 1", "at[2] == 2"),
+    # claims in full, over runs that a test makes up
+    (MADE_UP, GAP_TRAINING, "const double constant = 128 * 32 / 4.0;", "const double constant = 128 * 32 / 3.0;"),
+    (MADE_UP, GAP_TRAINING, "{.lost = constant, .unit", "{.lost = 0, .unit"),
+    (MADE_UP, GAP_TRAINING, "text, r, r + 1, err", "text, r + 1, r, err"),
+    (MADE_UP, GAP_TRAINING, "r += 2) {", "r += 4) {"),
+    (MADE_UP, GAP_TRAINING, "4 * DEPTHS - 2", "2 * DEPTHS - 2"),
+    (MADE_UP, GAP_TRAINING, "1 - rs_losses_mean(all, five + 1, START)", "1 + rs_losses_mean(all, five + 1, START)"),
+    (MADE_UP, GAP_TRAINING, "rs_losses_mean(all, five, START), 0.05", "rs_losses_mean(all, five, START), 0.055"),
+    (SEEN, GAP_TRAINING, "residual[0];", "residual[1];"),
+    (MADE_UP, GAP_TRAINING, "#define WITHOUT \", 'attention': 'centred'\"", "#define WITHOUT \"\""),
+    (MADE_UP, LOSSES, "fabs(d.mean), d.error", "fabs(d.mean), 2 * d.error"),
+    (MADE_UP, LOSSES, "d.mean, d.error, err", "d.mean, d.error / 2, err"),
+    (MADE_UP, LOSSES, "way[more].loss[s] - all->way[less].loss[s]", "way[more].loss[s] + all->way[less].loss[s]"),
+    (MADE_UP, LOSSES, "way[more].loss[s] - all->way[less].loss[s]", "way[more].loss[0] - all->way[less].loss[s]"),
+    (MADE_UP, LOSSES, "d.mean > 0 ? b : a", "d.mean > 0 ? a : b"),
+    (MADE_UP, LOSSES, "way.of.mean < out->of.mean", "way.of.mean > out->of.mean"),
+    (MADE_UP, LOSSES, "lost_by(all, run)) / all->unit;", "lost_by(all, run));"),
+    (MADE_UP, LOSSES, "run->eval_loss : lost_by", "run->loss[0] : lost_by"),
+    (MADE_UP, LOSSES, "sum / all->grid.seeds", "sum"),
+    ("test_lab_losses", LOSSES, "all->lost) && run->logs > 0", "all->lost) && false"),
+    ("test_lab_losses", LOSSES, "mean +=\n                (i < run->logs ? run->loss[i] : lost_by(all, run))", "mean +=\n                (lost_by(all, run))"),
+    ("test_lab_losses", LOSSES, "/ all->unit / all->grid.seeds", "/ all->unit"),
+    ("test_lab_losses", LOSSES, "fmin(cells.least", "fmax(cells.least"),
+    (MADE_UP, SKIPLESS, "*residual = fmax(*residual, run->seen[RESIDUAL])", "*residual = run->seen[RESIDUAL]"),
+    (MADE_UP, SKIPLESS, "grid->data ? -excess : fabs(excess)", "grid->data ? -excess : excess"),
+    (MADE_UP, SKIPLESS, "grid->data ? -excess : fabs(excess)", "grid->data ? excess : fabs(excess)"),
+    (SEEN, SKIPLESS, "run->eval_loss - rs_lab_mark", "run->eval_loss + rs_lab_mark"),
+    (SEEN, SKIPLESS, "residual[run->logs - 1]", "residual[0]"),
+    (MADE_UP, SKIPLESS, "rate < rs_lab_grid_rates(grid, PLAIN)", "rate < 1"),
+    (MADE_UP, SKIPLESS, "way[recipe].of.mean / all->way[PRE].of.mean", "way[PRE].of.mean / all->way[recipe].of.mean"),
+    (MADE_UP, SKIPLESS, "0.05, false, false};\n    bool nothing", "0.1, false, false};\n    bool nothing"),
+    (MADE_UP, SKIPLESS, "by\", PLAIN, ESPA", "by\", ESPA, PLAIN"),
+    (MADE_UP, SKIPLESS, "by\", ESPA, PRE", "by\", ESPA, SAS"),
+    (MADE_UP, SKIPLESS, "all, SKIPINIT, SAS, err", "all, SKIPINIT, SAS_P, err"),
+    (MADE_UP, SKIPLESS, "all, SAS_P, SAS, err", "all, SAS_P, PRE, err"),
+    (MADE_UP, SKIPLESS, "bool known = all->grid.data == 0;", "bool known = true;"),
+    (MADE_UP, TABLE_1, "run->eval_loss : run->logs", "run->loss[0] : run->logs"),
+    (MADE_UP, TABLE_1, "values[s] = exp(loss_of(t, cell, s));", "values[s] = loss_of(t, cell, s);"),
+    (MADE_UP, TABLE_1, "if (s != without) sum", "if (s == without) sum"),
+    (MADE_UP, TABLE_1, "if (s != without) sum", "sum"),
+    (MADE_UP, TABLE_1, "equal && cell / t->n != cell % t->n", "equal && false"),
+    (MADE_UP, TABLE_1, "by[s] = exp(loss_of(t, best_cell(t, true, without), s)) -", "by[s] = exp(loss_of(t, best_cell(t, false, without), s)) -"),
+    (MADE_UP, TABLE_1, "exp(loss_of(t, best_cell(t, false, without), s));", "-exp(loss_of(t, best_cell(t, false, without), s));"),
+    (MADE_UP, TABLE_1, "cell_of(t, 0, equal)", "cell_of(t, equal, 0)"),
+    (MADE_UP, TABLE_1, "return attention * t->n + mlp;", "return mlp * t->n + attention;"),
+    (MADE_UP, TABLE_1, "cell_of(t, t->n - 1, mlp)", "cell_of(t, t->n - 2, mlp)"),
+    (MADE_UP, TABLE_1, "d.mean, d.error, err);\n}\n\n/* The same MLP decay", "-d.mean, d.error, err);\n}\n\n/* The same MLP decay"),
+    (MADE_UP, TABLE_1, "n += !isnan(by[n]);", "n++;"),
+    (MADE_UP, TABLE_1, "loss_of(t, cell, s) / run->seen[UNIGRAM]", "loss_of(t, cell, s) / run->seen[SOURCE]"),
+    (MADE_UP, TABLE_1, "run->seen[SOURCE] / loss_of(t, cell, s)", "loss_of(t, cell, s) / run->seen[SOURCE]"),
+    (SEEN, TABLE_1, "QK_RANK : OV_RANK;", "OV_RANK : QK_RANK;"),
+    (SEEN, TABLE_1, '"step") < last) continue;', '"step") > last) continue;'),
+    (SEEN, TABLE_1, "sum[OV_RANK] / n[OV_RANK]", "sum[OV_RANK] / n[QK_RANK] / 2"),
+    (MADE_UP, TABLE_1, "c.loss += loss_of(t, cell, s) / t->grid.seeds", "c.loss += loss_of(t, cell, s)"),
+    (MADE_UP, FIGURE_3_RANKS, "(layer * PRODUCTS + product) * MEASURES + measure", "(layer * PRODUCTS + product) + measure"),
+    (SEEN, FIGURE_3_RANKS, '"product"), "ov") == 0', '"product"), "qk") == 0'),
+    (SEEN, FIGURE_3_RANKS, "run->seen[k] = sum[k] / n[k]", "run->seen[k] = sum[k]"),
+    (MADE_UP, FIGURE_3_RANKS, "0, 0, seed)->seen[at] -", "0, 0, seed)->seen[at] +"),
+    (MADE_UP, FIGURE_3_RANKS, "(rs_lab_grid_run(&m->grid, 0, 0, seed)", "(rs_lab_grid_run(&m->grid, 1, 0, seed)"),
+    (MADE_UP, FIGURE_3_RANKS, "rs_lab_grid_run(&m->grid, decay, 0, seed)->seen[at]", "rs_lab_grid_run(&m->grid, decay, 0, 0)->seen[at]"),
+    (MADE_UP, FIGURE_3_RANKS, "if (isnan(rs_lab_grid_run(&m->grid, 0, 0, s)->diverged) &&", "if ("),
+    (MADE_UP, FIGURE_3_RANKS, "isnan(rs_lab_grid_run(&m->grid, decay, 0, s)->diverged))\n", "true)\n"),
+    (MADE_UP, FIGURE_3_RANKS, "decay, s, product, measure);", "decay, s, measure, product);"),
+    (MADE_UP, FIGURE_3_RANKS, "worst = fmax(worst, run->eval_loss / run->loss[0])", "worst = fmax(worst, run->loss[0] / run->eval_loss)"),
+    (MADE_UP, FIGURE_3_RANKS, "if (isnan(run->diverged)) values[(*n)++]", "values[(*n)++]"),
+    (MADE_UP, FIGURE_3_RANKS, "d.mean, d.error, err", "-d.mean, d.error, err"),
+    (MADE_UP, FIGURE_3_RANKS, "&models[LANGUAGE], options, rs_lab_fig3_runs", "&models[VISION], options, rs_lab_fig3_runs"),
+    (MADE_UP, STRENGTHS, "{{-1, 0, 1, 1}, {1, -1, 0, -1}}", "{{1, 0, 1, 1}, {1, -1, 0, -1}}"),
+    (MADE_UP, STRENGTHS, "{{-1, 0, 1, 1}, {1, -1, 0, -1}}", "{{-1, 0, 1, 1}, {1, 1, 0, -1}}"),
+    (MADE_UP, STRENGTHS, "run->eval_accuracy : 0;", "run->eval_accuracy : 1;"),
+    (MADE_UP, STRENGTHS, "trains) / (double)rates", "trains)"),
+    (MADE_UP, STRENGTHS, "trains = 0.5;", "trains = 0.7;"),
+    (SEEN, STRENGTHS, "spike = 1.5;", "spike = 0.95;"),
+    (MADE_UP, STRENGTHS, "if (!isnan(run->diverged)) continue;\n            o.spikes", "o.spikes"),
+    (MADE_UP, STRENGTHS, "by[s] = one.accuracy[s] - none.accuracy[s];", "by[s] = none.accuracy[s] - one.accuracy[s];"),
+    (MADE_UP, STRENGTHS, "by[s] = learnt.accuracy[s] - one.accuracy[s];", "by[s] = one.accuracy[s] - learnt.accuracy[s];"),
+    (MADE_UP, STRENGTHS, "by[s] = learnt.trains[s] - one.trains[s];", "by[s] = one.trains[s] - learnt.trains[s];"),
+    (MADE_UP, STRENGTHS, "outcome_of(c, FIXED), none = outcome_of(c, NONE)", "outcome_of(c, TRAINED), none = outcome_of(c, NONE)"),
+    (MADE_UP, STRENGTHS, "outcome_of(c, FIXED), learnt = outcome_of(c, TRAINED)", "outcome_of(c, NONE), learnt = outcome_of(c, TRAINED)"),
+    (MADE_UP, STRENGTHS, "sign * d.mean, d.error", "d.mean, d.error"),
+    (MADE_UP, STRENGTHS, "d.mean < 0 ? down : up", "d.mean < 0 ? up : down"),
+    (MADE_UP, STRENGTHS, "text, 0.775,", "text, 0.75,"),
+    (MADE_UP, STRENGTHS, "log10(one[RS_TABLE1_Q] / one[RS_TABLE1_V]) -", "log10(one[RS_TABLE1_Q] / one[RS_TABLE1_V]) +"),
+    (MADE_UP, STRENGTHS, "all->of[mixer][2][s].squared[RS_TABLE1_LAYERS - 1]", "all->of[mixer][2][s].squared[0]"),
+    (MADE_UP, STRENGTHS, "*none = all->of[mixer][0][s]", "*none = all->of[mixer][1][s]"),
+    (MADE_UP, STRENGTHS, "log10(g[RS_TABLE1_Q] / g[RS_TABLE1_V])", "log10(g[RS_TABLE1_V] / g[RS_TABLE1_Q])"),
+    (MADE_UP, STRENGTHS, "log10(g[part]) / seeds", "log10(g[part])"),
+    (SEEN, STRENGTHS, '"mixer_skip"', '"mlp_skip"'),
+    (MADE_UP, STRENGTHS, "way == TRAINED ? \", 'trainable': ['skips']\"", "way == FIXED ? \", 'trainable': ['skips']\""),
+    (MADE_UP_DONG, ENSEMBLES, "s->longest / 2", "s->longest / 3"),
+    (MADE_UP_DONG, ENSEMBLES, "fabs(spread_of(&s->cosine[k]).mean) > fabs(", "spread_of(&s->cosine[k]).mean > fabs("),
+    (MADE_UP_DONG, ENSEMBLES, "fabs(a.mean) - s->null[k]", "fabs(a.mean) + s->null[k]"),
+    (MADE_UP_DONG, ENSEMBLES, "int all = s->sets - 1;", "int all = s->sets - 2;"),
+    (MADE_UP_DONG, ENSEMBLES, "s->most / spread_of", "2 * s->most / spread_of"),
+    (MADE_UP_DONG, ENSEMBLES, "ratio = r->sum / a->sum", "ratio = a->sum / r->sum"),
+    (MADE_UP_DONG, ENSEMBLES, "r->squares - 2 * ratio * s->cross[set]", "r->squares - ratio * s->cross[set]"),
+    (MADE_UP_DONG, ENSEMBLES, "/ (r->n - 1) * r->n)", "/ (r->n - 1))"),
+    (MADE_UP_DONG, ENSEMBLES, "s->sets > 2 ? 2", "s->sets > 2 ? 1"),
+    (MADE_UP_DONG, ENSEMBLES, "{r.mean - 1, r.error}", "{r.mean, r.error}"),
+    (MADE_UP_DONG, ENSEMBLES, "q->below - found->mean", "found->mean - q->below"),
+    (MADE_UP_DONG, ENSEMBLES, "missing_at_half, 0.5, false}", "missing_at_half, 0.6, false}"),
+    (MADE_UP_DONG, ENSEMBLES, "turned ? q->down : q->up", "turned ? q->up : q->down ? q->down : q->up"),
+    (MADE_UP_DONG, ENSEMBLES, "missing_at_half(&e->of[TRAINED][s]).mean - missing", "missing_at_half(&e->of[TRAINED][s]).mean + missing"),
+    (MADE_UP_DONG, ENSEMBLES, "d.mean > 0 ? \"short", "d.mean < 0 ? \"short"),
+    (MADE_UP_DONG, ENSEMBLES, "missing[s->longest]).mean);", "missing[s->longest - 1]).mean);"),
+    (MADE_UP_DONG, ENSEMBLES, "all.nll[k] /= n;", "all.nll[k] /= 1;"),
+    (MADE_UP_DONG, ENSEMBLES, "g->squares - g->sum * mean", "g->squares + g->sum * mean"),
+    (MADE_UP_DONG, ENSEMBLES, "s->heads[i] = (int)list[4 + i];", "s->heads[i] = (int)list[3 + i];"),
+    (MADE_UP_DONG, LENGTHS, "by[s] = order_of(&all->of[s][rate], way, which);", "by[s] = order_of(&all->of[0][rate], way, which);"),
+    (MADE_UP_DONG, LENGTHS, "SHORTEST_WORKS      ? shortest - floor", "SHORTEST_WORKS      ? floor - shortest"),
+    (MADE_UP_DONG, LENGTHS, "shortest - accuracy_of(run, way, 2)", "shortest - accuracy_of(run, way, 3)"),
+    (MADE_UP_DONG, LENGTHS, ": floor - longer;", ": longer - floor;"),
+    (MADE_UP_DONG, LENGTHS, "accuracy_of(run, way, k) / (RS_PATH_LONGEST - 1)", "accuracy_of(run, way, k) / RS_PATH_LONGEST"),
+    (MADE_UP_DONG, LENGTHS, "shortest = accuracy_of(run, way, 1)", "shortest = accuracy_of(run, CODE, 1)"),
+    (MADE_UP_DONG, LENGTHS, "spread(all, rate, CODE, 1).mean, by_eye", "spread(all, rate, THEOREM, 1).mean, by_eye"),
+    (MADE_UP_DONG, LENGTHS, "spread(all, rate, WAYS, 0).mean, by_eye", "spread(all, 0, WAYS, 0).mean, by_eye"),
+    (MADE_UP_DONG, LENGTHS, "by_eye = 0.05;", "by_eye = 0.2;"),
+    (MADE_UP_DONG, LENGTHS, "most - run->floors.alone", "most - run->floors.constant"),
+    (MADE_UP_DONG, LENGTHS, "up_to[RS_PATH_LONGEST] - run->of.model", "up_to[RS_PATH_LONGEST - 1] - run->of.model"),
+    (MADE_UP_DONG, LENGTHS, "f->constant / all->seeds", "f->constant"),
+    (MADE_UP_DONG, CIRCLE, "all->of[s][rate][kind][width].stays - all->of", "all->of[s][rate][kind][width].stays + all->of"),
+    (MADE_UP_DONG, CIRCLE, "].apart[RS_CIRCLE_STEPS], 1) / all->seeds", "].apart[RS_CIRCLE_STEPS], 2) / all->seeds"),
+    (MADE_UP_DONG, CIRCLE, "merged = 0.05, left = 2", "merged = 0.5, left = 2"),
+    (MADE_UP_DONG, CIRCLE, "merged = 0.05, left = 2", "merged = 0.05, left = 4"),
+    (MADE_UP_DONG, CIRCLE, "kind >= RS_CIRCLE_RELEASED", "kind > RS_CIRCLE_RELEASED"),
+    (MADE_UP_DONG, CIRCLE, "1 - stay[1] / runs[1]", "stay[1] / runs[1]"),
+    (MADE_UP_DONG, CIRCLE, "rate, plain, WIDTHS - 1, plain, 0)", "rate, plain, WIDTHS - 2, plain, 0)"),
+    (MADE_UP_DONG, CIRCLE, "rate, plain + 1, 0, plain, 0)", "rate, plain + 2, 0, plain, 0)"),
+    (MADE_UP_DONG, CIRCLE, "rate, plain + 2, 0, plain, 0)", "rate, plain, 0, plain + 2, 0)"),
+    (MADE_UP_DONG, CIRCLE, "1 - least / one_constant()", "least / one_constant()"),
+    (MADE_UP_DONG, CIRCLE_LOOP, ", 'data': {'lag': 30}", ""),
+    (DATA, "data", "strlen(path) - strlen(\"x.npy\")] = 'y'", "strlen(path) - strlen(\"x.npy\")] = 'x'"),
+    (DATA, "data", "*print = rs_task_print(*print, file);", "*print = 1;"),
+    (DATA, "data", "look(&data->images_print, data->y, files, err)", "look(&data->images_print, data->x, files, err)"),
+    (DATA, "data", "ends_in(path, \".npy\")", "ends_in(path, \".np\")"),
+    (DATA, "runs", "if (grid->data)\n", "if (false)\n"),
+    (MADE_UP, "toy_report", "known ? (double)NAN : 0, NAN, measured, bound, known", "0, NAN, measured, bound, false"),
+    ("test_lab_runs", "training", "squares / (n - 1) / n", "squares / n / n"),
+    ("test_lab_runs", "training", "n > 1 ? sqrt", "n > 0 ? sqrt"),
+    ("test_lab_runs", "runs", "run->eval_accuracy : chance", "run->eval_accuracy : 0"),
+    ("test_lab_runs", "runs", "sum > most ||", "sum < most ||"),
+    ("test_lab_runs", "runs", "most && steps < least", "most && steps > least"),
+    ("test_lab", "lab", "difference > 2 * error    ? PASS", "difference > error    ? PASS"),
+    ("test_lab", "lab", "difference < -(2 * error) ? turned", "difference < 0 ? turned"),
+    ("test_lab", "lab", "difference, error, DIFFERS", "difference, error, FAIL"),
 ]
 
 
@@ -597,7 +746,24 @@ def build_commands():
         source = pathlib.Path(words[-1])
         if source.parent == REPOSITORY / "src/lab":
             compile_of[source.stem] = [w for w in words if w not in ("ccache", "-g", "-MD")]
-    return compile_of, shlex.split(lines[-1].strip(": &"))
+    return compile_of, link_command("rankscope")
+
+
+def link_command(target):
+    lines = run(["ninja", "-C", str(BUILD), "-t", "commands", target]).stdout.strip().split("\n")
+    return shlex.split(lines[-1].strip(": &"))
+
+
+def is_test(experiment):
+    return experiment.startswith("test_")
+
+
+def failed_case(program, scratch):
+    """The first case of a unit test that fails; None: all pass."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        ran = run([program], cwd=folder)
+    cases = re.findall(r"^\[  FAILED  \] (\w+)$", ran.stdout + ran.stderr, re.M)
+    return (cases or [f"status {ran.returncode}"])[0] if ran.returncode else None
 
 
 def without(words, *names):
@@ -614,7 +780,7 @@ def found_by(scratch, number, name, text, experiment, before, commands):
     source, thing, program = (scratch / f"{name}_{number}{end}" for end in (".c", ".o", ""))
     source.write_text(text, encoding="utf-8")
     compiler = without(commands[0][name], "-MT", "-MF", "-o", "-c") + ["-w", "-c", str(source), "-o", str(thing)]
-    linker = without(commands[1], "-o")
+    linker = without(link_command("tests/" + experiment) if is_test(experiment) else commands[1], "-o")
     at = linker.index("librankscope.a")
     linker[at:at] = [str(thing)]
     try:
@@ -622,6 +788,8 @@ def found_by(scratch, number, name, text, experiment, before, commands):
             made = run(words, cwd=BUILD)
             if made.returncode:
                 return "NOT BUILT " + made.stderr[-300:]
+        if is_test(experiment):
+            return failed_case(str(program), scratch) or "SURVIVED"
         after = verdicts(str(program), experiment)
     finally:
         for path in (source, thing, program):
@@ -637,9 +805,9 @@ def main():
         sys.exit(__doc__)
     scratch, wanted = pathlib.Path(sys.argv[1]).resolve(), {name.replace("-", "_").replace(".", "_") for name in sys.argv[2:]}
     scratch.mkdir(parents=True, exist_ok=True)
-    chosen = [m for m in MUTATIONS if not wanted or m[0] in wanted]
+    chosen = [m for m in MUTATIONS if not wanted or wanted & {m[0], m[1]}]
     commands = build_commands()
-    known = {e: verdicts(str(BUILD / "rankscope"), e) for e in dict.fromkeys(m[0] for m in chosen)}
+    known = {e: verdicts(str(BUILD / "rankscope"), e) for e in dict.fromkeys(m[0] for m in chosen) if not is_test(e)}
     bad = 0
 
     def one(job):
@@ -647,7 +815,7 @@ def main():
         text = (REPOSITORY / "src/lab" / (name + ".c")).read_text(encoding="utf-8")
         if old not in text:
             return "NOT IN THE SOURCE"
-        return found_by(scratch, number, name, text.replace(old, new, 1), experiment, known[experiment], commands)
+        return found_by(scratch, number, name, text.replace(old, new, 1), experiment, known.get(experiment), commands)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for (experiment, name, old, new), verdict in zip(chosen, pool.map(one, enumerate(chosen))):

@@ -204,6 +204,48 @@ static void a_skipped_claim_says_why(void **state)
     rs_result_free(result);
 }
 
+/* The command that repeats a claim's experiment has what it was run with, and a failure says it. */
+static void a_claim_can_be_repeated(void **state)
+{
+    (void)state;
+    char text[] = "a text's.txt";
+    const rs_lab_data data = {.text = text};
+    const rs_lab_options full = {.seeds = 2, .data = &data, .named_data = text},
+                         quick = {.quick = true};
+    const rs_context context = {.threads = 1, .seed = 7}, first = {.threads = 1};
+    rs_error err;
+    rs_result *result = rs_result_new("lab");
+    assert_int_equal(rs_lab_run(result, "dong-bounds", &quick, &first, &err), RS_OK);
+    const rs_table *claims = rs_result_table(result, "claims");
+    size_t repeat = (size_t)rs_table_find_column(claims, "repeat");
+    for (size_t row = 0; row < rs_table_rows(claims); row++)
+        assert_string_equal(rs_table_text(claims, row, repeat),
+                            "rankscope lab run dong-bounds --quick");
+    rs_result_free(result);
+    result = rs_result_new("lab");
+    assert_int_equal(rs_lab_run(result, "heavy-ball-root", &full, &context, &err), RS_E_USAGE);
+    const rs_lab_options seeds = {.seeds = 2};
+    assert_int_equal(rs_lab_run(result, "heavy-ball-root", &seeds, &context, &err), RS_OK);
+    claims = rs_result_table(result, "claims");
+    assert_string_equal(rs_table_text(claims, 0, repeat),
+                        "rankscope lab run heavy-ball-root --seed 7 --seeds 2");
+    rs_result_free(result);
+    /* a failure */
+    result = rs_result_new("lab");
+    rs_lab_report report = {.result = result,
+                            .experiment = "walk",
+                            .repeat = "rankscope lab run walk --seed 7",
+                            .seed = 7};
+    const rs_lab_claim claim = {"text", NAN, 1, 2, 0.5, false, false};
+    assert_int_equal(rs_lab_open_claims(&report, &err), RS_OK);
+    assert_int_equal(rs_lab_add_claim(&report, &claim, &err), RS_OK);
+    const rs_finding *finding = rs_result_finding_at(result, 0);
+    assert_non_null(
+        strstr(finding->message, "measured 2, expected 1 (tolerance 0.5), from seed 7 on"));
+    assert_non_null(strstr(finding->hint, "'rankscope lab run walk --seed 7' repeats it"));
+    rs_result_free(result);
+}
+
 /* A model, or data, is refused by an experiment that has no use for it, and by none that has. */
 static void models_are_offered_where_they_are_taken(void **state)
 {
@@ -268,6 +310,7 @@ int main(void)
         cmocka_unit_test(an_interrupted_experiment_stops),
         cmocka_unit_test(statements_follow_from_claims),
         cmocka_unit_test(a_skipped_claim_says_why),
+        cmocka_unit_test(a_claim_can_be_repeated),
         cmocka_unit_test(models_are_offered_where_they_are_taken),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -12,6 +12,7 @@
 #include "lab/runs.h"
 
 #include "base/memory.h"
+#include "train_support.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -177,11 +178,45 @@ static void kept_runs_belong_to_the_data(void **state)
     rs_kept_runs_close(grid.kept);
 }
 
+static void nothing_is_trained(void *user, const char *phase, uint64_t done, uint64_t total,
+                               const char *unit)
+{
+    (void)user, (void)total, (void)unit;
+    if (done > 0) fail_msg("%s: a run was trained", phase);
+}
+
+/* Images that cannot be trained on are refused before hundreds of other runs are. */
+static void wrong_images_are_told_first(void **state)
+{
+    (void)state;
+    static const char *const ids[] = {"kobayashi-fig3", "lambda-table1-small"};
+    static float images[6 * 7 * 9];
+    const int64_t labels[6] = {0, 1, 0, 1, 0, 1};
+    const rs_context context = {.threads = 1, .progress = nothing_is_trained};
+    write_npy("odd_x.npy", "<f4", "6, 7, 9", images, sizeof images);
+    write_npy("odd_y.npy", "<i8", "6,", labels, sizeof labels);
+    for (size_t i = 0; i < 2; i++) {
+        rs_lab_data data;
+        rs_error err = {0};
+        rs_result *result = rs_result_new("lab");
+        assert_int_equal(open_list(&data, "odd_x.npy", &err), RS_OK);
+        const rs_lab_options options = {.data = &data};
+        assert_int_equal(rs_lab_run(result, ids[i], &options, &context, &err), RS_E_TASK_SCHEMA);
+        assert_non_null(strstr(err.what, "images of 7 x 9"));
+        rs_lab_data_close(&data);
+        rs_result_free(result);
+    }
+    unlink("odd_x.npy");
+    unlink("odd_y.npy");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_told_apart), cmocka_unit_test(lists_are_refused),
-        cmocka_unit_test(names_survive_a_task), cmocka_unit_test(languages_train),
-        cmocka_unit_test(kept_runs_belong_to_the_data)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_told_apart),
+                                       cmocka_unit_test(lists_are_refused),
+                                       cmocka_unit_test(names_survive_a_task),
+                                       cmocka_unit_test(languages_train),
+                                       cmocka_unit_test(kept_runs_belong_to_the_data),
+                                       cmocka_unit_test(wrong_images_are_told_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,62 @@ static void the_table_tells_all_recipes(void **state)
     rs_result_free(report.result);
 }
 
+/* ---- numbers by hand ---- */
+
+/* A grid of one recipe and one rate without a training; run: [SEEDS]. */
+static void give_runs(rs_losses *all, rs_grid_run *runs, rs_loss_way *way, double lost)
+{
+    *all = (rs_losses){.lost = lost, .unit = 4, .way = way};
+    all->grid = (rs_lab_grid){
+        .recipes = recipes, .n_recipes = 1, .seeds = SEEDS, .steps = STEPS, .of = runs};
+}
+
+/* The curve of a run that ended early goes on as what it counts as. */
+static void curves_go_on(void **state)
+{
+    (void)state;
+    static const rs_column columns[] =
+        RS_LAB_POINTS(RS_LAB_X_WHOLE("x", "x", "steps"), RS_LAB_Y("y", "y", "loss"));
+    static const rs_table_kind kind = {"lab", "curves", {RS_PART(columns)}};
+    static const rs_lab_curves drawn = {.kind = &kind, .title = "curves", .about = "losses"};
+    double step[] = {0, 5, 10}, first[] = {8, 6, 5}, second[] = {10, 0, 0};
+    rs_grid_run runs[RS_LAB_RATES * SEEDS] = {
+        {.diverged = NAN, .logs = 3, .step = step, .loss = first},
+        {.diverged = 3, .logs = 1, .step = step, .loss = second}};
+    static const double ends[][3] = {{18, 16, 15}, {18, 7, 6}};
+    rs_losses all;
+    rs_loss_way way = {.rate = 0};
+    rs_error err;
+    for (int given = 0; given < 2; given++) { /* it counts as its first loss, or as 1 */
+        rs_table *table = NULL;
+        rs_lab_report report = {.result = rs_result_new("lab"), .experiment = "none"};
+        give_runs(&all, runs, &way, given ? 1 : (double)NAN);
+        assert_int_equal(rs_lab_curves_open(&table, &report, &drawn, &err), RS_OK);
+        assert_int_equal(rs_losses_draw(table, &all, 0, &err), RS_OK);
+        assert_int_equal(rs_table_rows(table), 3);
+        for (size_t i = 0; i < 3; i++) {
+            assert_true(rs_lab_cell(table, i, "x") == step[i]);
+            assert_true(fabs(rs_lab_cell(table, i, "y") - ends[given][i] / 2 / 4) < 1e-14);
+        }
+        rs_result_free(report.result);
+    }
+}
+
+/* Numbers seen of runs: one that is not there makes the mean none. */
+static void what_was_seen_is_a_mean(void **state)
+{
+    (void)state;
+    double a[] = {7, 2}, b[] = {9, 5};
+    rs_grid_run runs[RS_LAB_RATES * SEEDS] = {{.diverged = NAN, .seen = a},
+                                              {.diverged = NAN, .seen = b}};
+    rs_losses all;
+    rs_loss_way way = {.rate = 0};
+    give_runs(&all, runs, &way, NAN);
+    assert_true(rs_losses_mean(&all, 0, 0) == 8 && rs_losses_mean(&all, 0, 1) == 3.5);
+    b[1] = NAN;
+    assert_true(rs_losses_mean(&all, 0, 0) == 8 && isnan(rs_losses_mean(&all, 0, 1)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +208,8 @@ int main(void)
         cmocka_unit_test(the_best_rate_has_least_loss),
         cmocka_unit_test(orders_are_those_of_the_losses),
         cmocka_unit_test(the_table_tells_all_recipes),
+        cmocka_unit_test(curves_go_on),
+        cmocka_unit_test(what_was_seen_is_a_mean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SEEDS = 2, STEPS = 20, EVERY = 5 };
@@ -109,6 +110,25 @@ static void divergence_is_counted(void **state)
     /* a chance above what was learnt makes the rate that diverged the better one */
     assert_int_equal(rs_lab_grid_best(&grid, 0, 2, 0.9), 1);
     rs_lab_grid_close(&grid);
+}
+
+/* Of two rates that end alike the one that gets there first. */
+static void the_best_of_equal_ones_is_sooner(void **state)
+{
+    (void)state;
+    double step[] = {0, 5, 10}, late[] = {0.1, 0.2, 0.9}, soon[] = {0.1, 0.7, 0.9};
+    for (int first = 0; first < 2; first++) {
+        rs_grid_run runs[RS_LAB_RATES * SEEDS] = {{0}};
+        for (int i = 0; i < RS_LAB_RATES * SEEDS; i++)
+            runs[i] = (rs_grid_run){.diverged = NAN,
+                                    .logs = 3,
+                                    .step = step,
+                                    .accuracy = i / SEEDS == first ? soon : late,
+                                    .eval_accuracy = 0.9};
+        rs_lab_grid grid = described;
+        grid.of = runs;
+        assert_int_equal(rs_lab_grid_best(&grid, 0, 0, 0.5), first);
+    }
 }
 
 static void says_when_it_is_enough(void **state)
@@ -225,6 +245,13 @@ static void a_grid_goes_on_where_it_was(void **state)
     (void)remove(path);
 }
 
+static rs_status note_run(void *user, const char *task, rs_error *err)
+{
+    (void)task, (void)err;
+    *(bool *)user = true;
+    return RS_OK;
+}
+
 static void foreign_files_are_refused(void **state)
 {
     (void)state;
@@ -247,6 +274,41 @@ static void foreign_files_are_refused(void **state)
     assert_int_equal(rs_kept_runs_open(&kept, "/nonexistent/runs.db", &err), RS_E_WRITE);
 }
 
+/* What cannot be written to gives what it has; what it has not is not trained in vain. */
+static void read_only_files_are_read(void **state)
+{
+    (void)state;
+    char path[300];
+    rs_lab_grid grid;
+    rs_error err;
+    const rs_context context = {.threads = 1, .seed = 7}, other = {.threads = 1, .seed = 8};
+    name_db(path, sizeof path);
+    assert_int_equal(train_kept(&grid, path, &context), RS_OK);
+    rs_lab_grid_close(&grid);
+    assert_int_equal(chmod(path, 0444), 0);
+    bool root = geteuid() == 0; /* to whom nothing is read-only */
+    if (root) assert_int_equal(seteuid(65534), 0);
+    rs_status again = train_kept(&grid, path, &context);
+    rs_lab_grid_close(&grid);
+    rs_status more = train_kept(&grid, path, &other);
+    rs_lab_grid_close(&grid);
+    rs_kept_runs *kept;
+    rs_status opened = rs_kept_runs_open(&kept, path, &err);
+    double numbers[1] = {0};
+    bool run = false;
+    const rs_kept_maker maker = {&run, note_run};
+    rs_status taken =
+        opened == RS_OK ? rs_kept_runs_take(kept, "none", "none", numbers, 1, &maker, &err) : RS_OK;
+    rs_kept_runs_close(opened == RS_OK ? kept : NULL);
+    if (root) assert_int_equal(seteuid(0), 0);
+    assert_true(again == RS_OK && more == RS_E_WRITE && opened == RS_OK);
+    assert_int_equal(taken, RS_E_WRITE);
+    assert_non_null(strstr(err.what, "cannot be written to"));
+    assert_false(run);
+    assert_int_equal(ask(path, "SELECT count(*) FROM lab_runs"), 3 * SEEDS);
+    (void)remove(path);
+}
+
 static void seeds_and_their_spread(void **state)
 {
     (void)state;
@@ -263,10 +325,16 @@ static void seeds_and_their_spread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_those_of_train),   cmocka_unit_test(the_end_is_seen),
-        cmocka_unit_test(divergence_is_counted),     cmocka_unit_test(says_when_it_is_enough),
-        cmocka_unit_test(the_table_has_every_run),   cmocka_unit_test(a_grid_goes_on_where_it_was),
-        cmocka_unit_test(foreign_files_are_refused), cmocka_unit_test(seeds_and_their_spread),
+        cmocka_unit_test(runs_are_those_of_train),
+        cmocka_unit_test(the_end_is_seen),
+        cmocka_unit_test(divergence_is_counted),
+        cmocka_unit_test(says_when_it_is_enough),
+        cmocka_unit_test(the_best_of_equal_ones_is_sooner),
+        cmocka_unit_test(the_table_has_every_run),
+        cmocka_unit_test(a_grid_goes_on_where_it_was),
+        cmocka_unit_test(foreign_files_are_refused),
+        cmocka_unit_test(read_only_files_are_read),
+        cmocka_unit_test(seeds_and_their_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -216,7 +216,7 @@ enum {
     X(model_text, CLI_LAB, "text", TEXT, SHOWS, s->lab.text = TEXT)                                \
     X(own_data, CLI_LAB, "data", TEXT, SHOWS, s->lab.data = TEXT)                                  \
     X(quick, CLI_LAB, "quick", "", SHOWS, s->lab.quick = true)                                     \
-    X(seeds, CLI_LAB, "seeds", "2", UNSEEN, s->lab.seeds = 2)                                      \
+    X(seeds, CLI_LAB, "seeds", "2", SHOWS, s->lab.seeds = 2)                                       \
     X(lab_db, CLI_LAB, "db", "runs.db", UNSEEN, s->lab.db = "runs.db")                             \
     X(law, CLI_PREDICT, "init", "xavier", SHOWS, s->predict.init = "xavier")                       \
     X(no_law, CLI_PREDICT, "init", "default", UNSEEN, s->predict.init = "default")                 \

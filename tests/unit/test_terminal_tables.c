@@ -304,6 +304,64 @@ static void claims_stand_beside_their_verdicts(void **state)
     rs_result_free(r);
 }
 
+typedef struct repeated_claim {
+    const char *experiment, *claim, *verdict, *repeat;
+    double measured, tolerance;
+    bool ordering;
+} repeated_claim;
+
+static const rs_column repeated_columns[] = {
+    {.name = "experiment", RS_CELL(repeated_claim, experiment)},
+    {.name = "claim", RS_CELL(repeated_claim, claim)},
+    {.name = "measured", RS_CELL(repeated_claim, measured)},
+    {.name = "tolerance", RS_CELL(repeated_claim, tolerance)},
+    {.name = "ordering", RS_CELL(repeated_claim, ordering)},
+    {.name = "verdict", RS_CELL(repeated_claim, verdict)},
+    {.name = "repeat", RS_CELL(repeated_claim, repeat)},
+};
+
+/* Above each experiment's claims is the command that repeats it, also where the first of them has no
+ * room; orders of one seed, and those that show nothing, have a mark and a bound of their own. */
+static void claims_stand_below_their_commands(void **state)
+{
+    rs_table *t;
+    rs_result *r = rs_result_new("lab");
+    (void)state;
+    assert_int_equal(
+        rs_result_add_table(r, "claims", "Claims", NULL, repeated_columns, 7, &t, &err), RS_OK);
+    for (int i = 0; i < 40; i++) {
+        char experiment[20], repeat[40], what[20];
+        snprintf(experiment, sizeof experiment, "e%d", i / 20);
+        snprintf(repeat, sizeof repeat, "rankscope lab run e%d --seed 3", i / 20);
+        snprintf(what, sizeof what, "claim %d", i);
+        const bool same = i % 20 == 19;
+        const repeated_claim row = {
+            experiment, what, same ? "no_difference" : "pass", repeat, 0.5, same ? NAN : 0.1, same};
+        assert_int_equal(rs_table_append(t, &row, &err), RS_OK);
+    }
+    rs_result_show(r, "claims");
+    const rs_terminal how[] = {{.width = 80, .unicode = true, .height = 24},
+                               {.width = 80, .unicode = true, .tables = "claims"}};
+    for (int k = 0; k < 2; k++) {
+        out.length = 0;
+        assert_int_equal(rs_write_terminal(&out, r, &how[k], &err), RS_OK);
+        bool left = strstr(out.data, "\n\xE2\x9C\x93 claim 20 ") == NULL;
+        assert_true(left == (k == 0));
+        for (int e = 0; e < 2; e++) {
+            char repeat[60], same[20];
+            snprintf(repeat, sizeof repeat, "\nrankscope lab run e%d --seed 3\n", e);
+            snprintf(same, sizeof same, "\n= claim %d ", 20 * e + 19);
+            const char *above = strstr(out.data, repeat), *at = strstr(out.data, same);
+            assert_true(above && at && above < at);
+            assert_null(strstr(above + 1, repeat));
+            assert_true(e == 1 || at < strstr(out.data, "\nrankscope lab run e1"));
+            assert_non_null(strstr(at, "0.5  > ? (no spread)\n"));
+        }
+        assert_non_null(strstr(out.data, "38 of 40 claims hold; = 2 show no difference"));
+    }
+    rs_result_free(r);
+}
+
 /* A row of a table of bounds: one number thrice, of which cells claim different things. */
 typedef struct bound_cells {
     double above, below, nearest;
@@ -371,6 +429,7 @@ int main(void)
         cmocka_unit_test(the_first_columns_are_those_of_the_table),
         cmocka_unit_test(a_long_summary_is_shortened),
         cmocka_unit_test(claims_stand_beside_their_verdicts),
+        cmocka_unit_test(claims_stand_below_their_commands),
         cmocka_unit_test(bounds_are_rounded_outward),
     };
     int failed = cmocka_run_group_tests_name("terminal_tables", tests, NULL, NULL);

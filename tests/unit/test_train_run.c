@@ -158,6 +158,71 @@ static void test_resumed(void **state)
     remove_folder(cut);
 }
 
+/* ---- checkpoints of a program that did not have a field ---- */
+
+static const char circle[] = "{'task': 'circle', 'steps': 6, 'every_checkpoint': 3, 'batch': 2, "
+                             "'model': {'d_model': 8}, 'log_every': 2, 'rank_every': 0, "
+                             "'optimizer': {'lr': 0.01}}";
+
+/* Takes a member out of an object of the settings that a checkpoint was made with. */
+static void forget_field(const char *folder, int step, const char *object, const char *member)
+{
+    char path[400];
+    json_error_t wrong;
+    snprintf(path, sizeof path, "%s/checkpoints/step-%09d/state.json", folder, step);
+    json_t *state = json_load_file(path, 0, &wrong);
+    if (!state) fail_msg("%s: %s", path, wrong.text);
+    json_t *inside = json_object_get(json_object_get(state, "settings"), object);
+    assert_int_equal(json_object_del(inside, member), 0);
+    assert_int_equal(json_dump_file(state, path, 0), 0);
+    json_decref(state);
+}
+
+/* A circle's run of before `data.lag`: it goes on as it would have without a break, and not with a lag. */
+static void test_fields_of_later_programs(void **state)
+{
+    (void)state;
+    static const char *const lag[] = {"data.lag=30"}, *const names[] = {"later_whole", "later_cut"};
+    char folders[2][256], path[700];
+    rs_error err = {0};
+    rs_run_outcome out;
+    rs_train_settings *plain = read_settings(circle, NULL, 0),
+                      *lagged = read_settings(circle, lag, 1);
+    rs_checkpoint *saved[2];
+    for (int i = 0; i < 2; i++)
+        fresh_folder(folders[i], names[i]);
+    assert_ran(run_it(&out, plain, folders[0], false, 1, NULL, NULL, &err), &err);
+    stopper s = {.at = 2};
+    assert_ran(run_it(&out, plain, folders[1], false, 1, &s, NULL, &err), &err);
+    assert_int_equal(out.saved, 3);
+    forget_field(folders[1], 3, "data", "lag");
+    assert_int_equal(run_it(&out, lagged, folders[1], true, 1, NULL, NULL, &err), RS_E_TASK_SCHEMA);
+    assert_non_null(strstr(err.what, "data.lag: 0, now 30"));
+    assert_ran(run_it(&out, plain, folders[1], true, 1, NULL, NULL, &err), &err);
+    assert_true(out.first == 3 && out.end == RS_RUN_DONE);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/model.safetensors", folders[i]);
+        assert_ran(rs_checkpoint_open(&saved[i], path, NULL, &err), &err);
+    }
+    assert_true(saved[0]->n_tensors > 5);
+    for (size_t t = 0; t < saved[0]->n_tensors; t++) {
+        const rs_tensor *one = &saved[0]->tensors[t],
+                        *other = rs_checkpoint_find(saved[1], one->name);
+        assert_non_null(other);
+        assert_memory_equal(one->data, other->data, one->bytes);
+    }
+    for (int i = 0; i < 2; i++)
+        rs_checkpoint_close(saved[i]);
+    /* a network without a field is another one */
+    forget_field(folders[1], 6, "model", "norm_affine");
+    assert_int_equal(run_it(&out, plain, folders[1], true, 1, NULL, NULL, &err), RS_E_TASK_SCHEMA);
+    assert_non_null(strstr(err.what, "model.norm_affine: absent, now \"both\""));
+    rs_train_settings_close(plain);
+    rs_train_settings_close(lagged);
+    for (int i = 0; i < 2; i++)
+        remove_folder(folders[i]);
+}
+
 /* A folder in which a run goes on is another run's no more. */
 static void test_locked(void **state)
 {
@@ -391,13 +456,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resumed),
-        cmocka_unit_test(test_locked),
-        cmocka_unit_test(test_trained_numbers),
-        cmocka_unit_test(test_ends),
-        cmocka_unit_test(test_accumulated),
-        cmocka_unit_test(test_temperature),
-        cmocka_unit_test(test_alarms_before_a_break),
+        cmocka_unit_test(test_resumed),     cmocka_unit_test(test_fields_of_later_programs),
+        cmocka_unit_test(test_locked),      cmocka_unit_test(test_trained_numbers),
+        cmocka_unit_test(test_ends),        cmocka_unit_test(test_accumulated),
+        cmocka_unit_test(test_temperature), cmocka_unit_test(test_alarms_before_a_break),
         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
