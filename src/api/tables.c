@@ -138,6 +138,8 @@ static const struct {
               {&rs_lab_lambda_starts_kind, NULL},
               {&rs_lab_ensembles_lengths_kind, NULL},
               {&rs_lab_ensembles_lesions_kind, NULL},
+              {&rs_lab_ensembles_seed_lengths_kind, NULL},
+              {&rs_lab_ensembles_seed_lesions_kind, NULL},
               {&rs_lab_alarm_runs_kind, NULL},
               {&rs_lab_alarm_losses_kind, NULL},
               {&rs_lab_depth_albert_kind, NULL},

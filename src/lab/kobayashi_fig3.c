@@ -142,7 +142,7 @@ static rs_lab_spread place_spread(const model *m, int decay, int place, int *n)
         const rs_grid_run *run = rs_lab_grid_run(&m->grid, decay, 0, s);
         if (isnan(run->diverged)) values[(*n)++] = run->seen[place];
     }
-    return *n > 0 ? rs_lab_spread_of(values, *n) : (rs_lab_spread){NAN, NAN};
+    return *n > 0 ? rs_lab_spread_of(values, *n) : (rs_lab_spread){NAN, NAN, 0};
 }
 
 /* ---- tables and the figure ---- */
@@ -282,7 +282,7 @@ static rs_status claim_taken(rs_lab_report *report, const model *m, int decay, i
             by[n++] = taken(m, decay, s, product, measure);
     if (n == 0) return rs_lab_skip_claim(report, &absent, "every seed diverged", err);
     const rs_lab_spread d = rs_lab_spread_of(by, n);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 static rs_status claim_model(rs_lab_report *report, const model *m, bool quick, rs_error *err)

@@ -209,7 +209,7 @@ static rs_status claim_decoupling(rs_lab_report *report, const table1 *t, rs_err
     const rs_lab_spread d = rs_lab_spread_of(by, t->grid.seeds);
     return rs_lab_order_published(
         report, "perplexity gained by decays that may differ, both chosen by the other seeds",
-        d.mean, d.error, err);
+        d.mean, rs_lab_order_error(d), err);
 }
 
 /* The same MLP decay as the best of equal ones, and none on attention. */
@@ -226,7 +226,7 @@ static rs_status claim_omitting(rs_lab_report *report, const table1 *t, rs_error
              "decay %g of both, the best equal one: perplexity gained without "
              "that of attention",
              t->decays[equal]);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 /* Over all decays of MLPs: the largest decay of attention against none, of seeds at which no run of
@@ -250,7 +250,7 @@ static rs_status claim_rank(rs_lab_report *report, const table1 *t, int what, co
     const rs_lab_claim absent = {text, NAN, NAN, NAN, NAN, false, false};
     if (n == 0) return rs_lab_skip_claim(report, &absent, "every seed diverged", err);
     const rs_lab_spread d = rs_lab_spread_of(by, n);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 /* Every run knows more than how often letters come, and none more than can be known. */

@@ -448,7 +448,7 @@ static rs_status claim_either(rs_lab_report *report, const char *up, const char 
                               const double *by, int seeds, rs_error *err)
 {
     const rs_lab_spread d = rs_lab_spread_of(by, seeds);
-    return rs_lab_order(report, d.mean < 0 ? down : up, fabs(d.mean), d.error, err);
+    return rs_lab_order(report, d.mean < 0 ? down : up, fabs(d.mean), rs_lab_order_error(d), err);
 }
 
 /* Of the last layer: the decades by which queries, beside values, get more with a skip of 1. */
@@ -485,7 +485,7 @@ static rs_status claim_none(rs_lab_report *report, const cell *c, const char *na
     for (int s = 0; s < c->grid.seeds; s++)
         by[s] = one.accuracy[s] - none.accuracy[s];
     const rs_lab_spread d = rs_lab_spread_of(by, c->grid.seeds);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 static rs_status claim_trained(rs_lab_report *report, const cell *c, const char *name, int sign,
@@ -503,7 +503,8 @@ static rs_status claim_trained(rs_lab_report *report, const cell *c, const char 
         by[s] = learnt.accuracy[s] - one.accuracy[s];
     if (sign == 0) return claim_either(report, up, down, by, c->grid.seeds, err);
     const rs_lab_spread d = rs_lab_spread_of(by, c->grid.seeds);
-    return rs_lab_order_published(report, sign < 0 ? down : up, sign * d.mean, d.error, err);
+    return rs_lab_order_published(report, sign < 0 ? down : up, sign * d.mean,
+                                  rs_lab_order_error(d), err);
 }
 
 static rs_status claim_stability(rs_lab_report *report, const cell *c, const char *name,

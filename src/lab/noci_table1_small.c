@@ -151,7 +151,7 @@ static rs_status claim_sooner(rs_lab_report *report, const rs_lab_grid *grid, co
     const rs_lab_spread d = rs_lab_spread_of(by, grid->seeds);
     snprintf(text, sizeof text, "steps by which '%s' learns sooner than '%s'",
              grid->recipes[d.mean < 0 ? b : a].name, grid->recipes[d.mean < 0 ? a : b].name);
-    return rs_lab_order(report, text, fabs(d.mean), d.error, err);
+    return rs_lab_order(report, text, fabs(d.mean), rs_lab_order_error(d), err);
 }
 
 /* Published: SGD trains post-norm worst of all, 1/sqrt(L) without norms does it, and temperature adds
@@ -174,7 +174,7 @@ static rs_status claim_all(rs_lab_report *report, const rs_lab_grid *grid, const
                           grid->steps - EVERY, err));
     if (grid->n_recipes < RECIPES) return RS_OK;
     RS_TRY(rs_lab_order_published(report, "accuracy that SGD gains by 1/sqrt(L) without norms",
-                                  d.mean, d.error, err));
+                                  d.mean, rs_lab_order_error(d), err));
     RS_TRY(rs_lab_at_most(report, "Adam, post-norm: share that is wrong, worst seed",
                           1 - of[ADAM_POST].least, 0.02, err));
     RS_TRY(claim_sooner(report, grid, of, SGD_SCALED, ADAM_POST, err));

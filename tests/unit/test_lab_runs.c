@@ -316,6 +316,12 @@ static void seeds_and_their_spread(void **state)
     const rs_lab_spread three = rs_lab_spread_of(values, 3), one = rs_lab_spread_of(values, 1);
     assert_true(fabs(three.mean - 3) < 1e-15 && fabs(three.error - sqrt(14.0 / 6)) < 1e-15);
     assert_true(one.mean == 1 && isinf(one.error));
+    assert_true(three.n == 3 && one.n == 1 && isinf(rs_lab_order_error(one)));
+    /* t(0.975, n - 1)/1.96 from tables of Student's law, and the error itself of five and more */
+    static const double few[] = {6.483, 2.195, 1.624, 1, 1, 1};
+    for (int n = 2; n < 8; n++)
+        assert_true(fabs(rs_lab_order_error((rs_lab_spread){1, 0.5, n}) - few[n - 2] / 2) < 3e-4);
+    assert_true(rs_lab_order_error((rs_lab_spread){1, 0.5, 0}) == 0.5);
     assert_int_equal(rs_lab_seeds(&(rs_lab_options){.quick = true, .seeds = 3}, 5), 1);
     assert_int_equal(rs_lab_seeds(&(rs_lab_options){.seeds = 3}, 5), 3);
     assert_int_equal(rs_lab_seeds(&(rs_lab_options){.seeds = 9}, 5), 5);
