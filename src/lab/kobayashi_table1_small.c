@@ -158,8 +158,17 @@ static rs_status add_cells(rs_lab_report *report, const table1 *t, rs_error *err
     return RS_OK;
 }
 
+static const rs_column shown[SEEN] = {
+    RS_LAB_SEEN(QK_RANK, "qk_pseudo_rank", "pseudo-rank, query-key",
+                "at the end, mean over layers and heads"),
+    RS_LAB_SEEN(OV_RANK, "ov_pseudo_rank", "pseudo-rank, value-output", "the same"),
+    RS_LAB_SEEN(UNIGRAM, "unigram", "single letters", "entropy of how often they come"),
+    RS_LAB_SEEN(SOURCE, "source", "the source", "entropy of its next letter; null of a text"),
+};
 const rs_table_kind rs_lab_table1_runs_kind = {
-    "lab", "kobayashi_table1_runs", {{rs_lab_run_columns, RS_LAB_RUN_COLUMNS, NULL}}};
+    "lab",
+    "kobayashi_table1_runs",
+    {{rs_lab_run_columns, RS_LAB_RUN_COLUMNS, NULL}, RS_PART(shown)}};
 
 static const rs_column point_columns[] = RS_LAB_POINTS(
     RS_LAB_X("attention_decay", "decay of attention", "of W_Q, W_K, W_V, W_O"),
@@ -317,6 +326,8 @@ static rs_status run_kobayashi_table1_small(rs_lab_report *report, const rs_lab_
                            .steps = quick ? QUICK_STEPS : STEPS,
                            .every = EVERY,
                            .n_seen = SEEN,
+                           .shown = shown,
+                           .n_shown = SEEN,
                            .see = see};
     rs_status status = rs_lab_grid_train(&t.grid, context, err);
     if (status == RS_OK) status = report_all(report, &t, quick, err);

@@ -202,10 +202,10 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
     rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind,
     rs_lab_table1_cells_kind, rs_lab_table1_runs_kind, rs_lab_fig3_layers_kind,
-    rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind, rs_lab_lambda_ways_kind,
-    rs_lab_lambda_runs_kind, rs_lab_lambda_starts_kind, rs_lab_ensembles_lengths_kind,
-    rs_lab_ensembles_lesions_kind, rs_lab_ensembles_seed_lengths_kind,
-    rs_lab_ensembles_seed_lesions_kind, rs_lab_gap_ways_kind, rs_lab_gap_runs_kind,
-    rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind;
+    rs_lab_fig3_seeds_kind, rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind,
+    rs_lab_lambda_ways_kind, rs_lab_lambda_runs_kind, rs_lab_lambda_starts_kind,
+    rs_lab_lambda_seed_starts_kind, rs_lab_ensembles_lengths_kind, rs_lab_ensembles_lesions_kind,
+    rs_lab_ensembles_seed_lengths_kind, rs_lab_ensembles_seed_lesions_kind, rs_lab_gap_ways_kind,
+    rs_lab_gap_runs_kind, rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind;
 
 #endif

@@ -162,6 +162,40 @@ static void the_table_has_every_run(void **state)
     rs_lab_grid_close(&grid);
 }
 
+/* The last logged step is one at which it can be enough; a number that was seen has a column. */
+static void the_last_step_counts(void **state)
+{
+    (void)state;
+    static const rs_column shown[] = {RS_LAB_SEEN(0, "one", "one", "the first"),
+                                      RS_LAB_SEEN(1, "two", "two", "the second")};
+    double step[] = {0, STEPS}, late[] = {0.1, 0.95}, never[] = {0.1, 0.9}, seen[] = {3, 7};
+    rs_grid_run runs[RS_LAB_RATES * SEEDS] = {{0}};
+    rs_error err;
+    rs_lab_report report = {.result = rs_result_new("lab"), .experiment = "none"};
+    for (int i = 0; i < SEEDS; i++)
+        runs[i] = (rs_grid_run){.made = true,
+                                .diverged = NAN,
+                                .logs = 2,
+                                .step = step,
+                                .loss = step,
+                                .accuracy = i == 0 ? late : never,
+                                .seen = seen};
+    rs_lab_grid grid = described;
+    grid.of = runs;
+    grid.n_recipes = 1;
+    grid.shown = shown;
+    grid.n_shown = 2;
+    assert_int_equal(rs_lab_grid_table(&report, &grid, "runs", 0.9, &err), RS_OK);
+    const rs_table *table = rs_result_table(report.result, "runs");
+    assert_int_equal(rs_table_rows(table), SEEDS);
+    for (size_t row = 0; row < SEEDS; row++) {
+        double reached = rs_lab_cell(table, row, "reached");
+        assert_true(row == 0 ? reached == STEPS : isnan(reached));
+        assert_true(rs_lab_cell(table, row, "one") == 3 && rs_lab_cell(table, row, "two") == 7);
+    }
+    rs_result_free(report.result);
+}
+
 /* ---- runs that are kept ---- */
 
 static void name_db(char *path, size_t size)
@@ -337,6 +371,7 @@ int main(void)
         cmocka_unit_test(says_when_it_is_enough),
         cmocka_unit_test(the_best_of_equal_ones_is_sooner),
         cmocka_unit_test(the_table_has_every_run),
+        cmocka_unit_test(the_last_step_counts),
         cmocka_unit_test(a_grid_goes_on_where_it_was),
         cmocka_unit_test(foreign_files_are_refused),
         cmocka_unit_test(read_only_files_are_read),
