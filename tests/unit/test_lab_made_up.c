@@ -782,7 +782,8 @@ static void one_seed_shows_no_order(void **state)
               {"skipless-train", fill_skipless, 4},
               {"kobayashi-table1-small", fill_table, 4},
               {"kobayashi-fig3", fill_fig3, 12},
-              {"lambda-table1-small", fill_lambda, 16}};
+              {"lambda-table1-small", fill_lambda, 20},
+              {"noci-table1-small", fill_noci, 4}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         rs_kept_runs kept = {.fill = of[i].fill};
         rs_result *result = run_made_up(of[i].id, &kept, &(rs_lab_options){.seeds = 1});
