@@ -298,8 +298,9 @@ const cli_command cli_commands[] = {
      "'lab list' shows the experiments; 'lab run ID' does one, 'lab run all' all of them. Each "
      "sets "
      "what a paper printed beside what an independent calculation expects and what this run "
-     "measures. A verdict is pass, differs_from_paper (as expected, but not as published), fail, "
-     "or skipped (about trained weights, where there are none: --model).\n"
+     "measures. A verdict is pass, differs_from_paper (not as published, and as expected where that "
+     "is known), no_difference (an order that is not seen either way), fail, or skipped (about "
+     "trained weights, where there are none: --model).\n"
      "Tables: claims, one row a claim, and for each experiment its own data; experiments (lab "
      "list).",
      "rankscope lab list # what there is\n"

@@ -403,8 +403,8 @@ static rs_status claim_stable_ranks(rs_lab_report *report, const watched_all *al
     if (all->quick) return RS_OK;
     RS_TRY(rs_lab_at_most(report, "runs that learn: stable rank that is left of one, least",
                           t->least, 0.5, err));
-    return rs_lab_order(report, "stable rank falls further in runs that learn, by", d.mean, d.error,
-                        err);
+    return rs_lab_order(report, "stable rank falls further in runs that learn, by", d.mean,
+                        rs_lab_order_error(d), err);
 }
 
 static rs_status claim_all(rs_lab_report *report, const watched_all *all, rs_error *err)

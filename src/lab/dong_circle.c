@@ -266,13 +266,13 @@ static rs_status claim_story(rs_lab_report *report, const circle *all, int rate,
                         skip = between(all, rate, plain + 2, 0, plain, 0);
     snprintf(text, sizeof text, "%s, rate %s: width 128 stays apart more than 32, by", name,
              rates[rate]);
-    RS_TRY(rs_lab_order_published(report, text, wide.mean, wide.error, err));
+    RS_TRY(rs_lab_order_published(report, text, wide.mean, rs_lab_order_error(wide), err));
     snprintf(text, sizeof text, "%s, rate %s: with an MLP it stays apart more, by", name,
              rates[rate]);
-    RS_TRY(rs_lab_order_published(report, text, mlp.mean, mlp.error, err));
+    RS_TRY(rs_lab_order_published(report, text, mlp.mean, rs_lab_order_error(mlp), err));
     snprintf(text, sizeof text, "%s, rate %s: with a skip it stays apart more, by", name,
              rates[rate]);
-    return rs_lab_order_published(report, text, skip.mean, skip.error, err);
+    return rs_lab_order_published(report, text, skip.mean, rs_lab_order_error(skip), err);
 }
 
 static rs_status claim_all(rs_lab_report *report, const circle *all, rs_error *err)

@@ -44,7 +44,7 @@ static rs_lab_spread spread_of(const gathered *g)
 {
     double mean = g->n > 0 ? g->sum / g->n : (double)NAN;
     double spread = g->n > 1 ? fmax(g->squares - g->sum * mean, 0) / (g->n - 1) / g->n : INFINITY;
-    return (rs_lab_spread){mean, sqrt(spread)};
+    return (rs_lab_spread){mean, sqrt(spread), (int)g->n};
 }
 
 /* What was seen of a network on some samples: real numbers first, whole ones behind them. */
@@ -284,6 +284,14 @@ static rs_lab_spread missing_at_half(const seen *s)
     return spread_of(&s->missing[s->longest / 2]);
 }
 
+/* The same over what is missing without any attention: 1 where short paths add nothing to the embedding. */
+static rs_lab_spread missing_of_all(const seen *s)
+{
+    const rs_lab_spread m = missing_at_half(s);
+    double all = spread_of(&s->missing[0]).mean;
+    return (rs_lab_spread){m.mean / all, m.error / all, m.n};
+}
+
 /* The length whose paths are most alike. */
 static int most_alike(const seen *s)
 {
@@ -296,53 +304,68 @@ static int most_alike(const seen *s)
 static rs_lab_spread alike(const seen *s)
 {
     rs_lab_spread a = spread_of(&s->cosine[most_alike(s)]);
-    return (rs_lab_spread){fabs(a.mean), a.error};
+    return (rs_lab_spread){fabs(a.mean), a.error, a.n};
 }
 
-static rs_lab_spread above_chance(const seen *s)
+/* The cosine of paths of one head, with its sign: by chance it is 0 on average, and as far off as `null` in one
+ * network, which the spread over its samples does not have in it. The length is no choice of the data's. */
+static rs_lab_spread of_one_head(const seen *s)
 {
-    int k = most_alike(s);
-    rs_lab_spread a = spread_of(&s->cosine[k]);
-    return (rs_lab_spread){fabs(a.mean) - s->null[k], a.error};
+    const rs_lab_spread a = spread_of(&s->cosine[1]);
+    return (rs_lab_spread){a.mean, hypot(a.error, s->null[1]), a.n};
+}
+
+/* Of a loss that does not rise without any head no share can be told. */
+static bool needs_heads(const seen *s)
+{
+    return spread_of(&s->rise[s->sets - 1]).mean > 0;
 }
 
 /* Of the head that matters most: its rise of the loss over that without any head. */
 static rs_lab_spread one_head(const seen *s)
 {
-    int all = s->sets - 1;
-    return (rs_lab_spread){s->most / spread_of(&s->rise[all]).mean, INFINITY};
+    double all = spread_of(&s->rise[s->sets - 1]).mean;
+    return (rs_lab_spread){needs_heads(s) ? s->most / all : (double)NAN, INFINITY, 1};
 }
 
-/* Mean rise of the loss without a set of heads over what they cost alone; the error is that of the
- * residuals rise - ratio alone over draws. */
+/* Mean rise of the loss without a set of heads over what they cost alone, if that is above 0; the error is
+ * that of the residuals rise - ratio alone over draws. */
 static rs_lab_spread ratio_of(const seen *s, int set)
 {
     const gathered *r = &s->rise[set], *a = &s->alone[set];
+    if (!(a->sum > 0)) return (rs_lab_spread){NAN, NAN, 0};
     double ratio = r->sum / a->sum;
     double residuals = r->squares - 2 * ratio * s->cross[set] + ratio * ratio * a->squares;
     double error =
         r->n > 1 ? sqrt(fmax(residuals, 0) / (r->n - 1) * r->n) / fabs(a->sum) : INFINITY;
-    return (rs_lab_spread){ratio, error};
+    return (rs_lab_spread){ratio, error, (int)r->n};
 }
 
 /* The same of four heads (of the largest set, where that is smaller), less 1. */
 static rs_lab_spread together(const seen *s)
 {
     rs_lab_spread r = ratio_of(s, s->sets > 2 ? 2 : s->sets - 1);
-    return (rs_lab_spread){r.mean - 1, r.error};
+    return (rs_lab_spread){r.mean - 1, r.error, r.n};
 }
 
 /* ---- tables and the figure ---- */
 
+/* Columns without the first, of the table of all seeds. */
+#define ALL_SEEDS(columns)                                                                         \
+    {                                                                                              \
+        columns + 1, sizeof columns / sizeof *columns - 1, NULL                                    \
+    }
+
 typedef struct length_cells {
     const char *network;
-    int64_t length;
+    int64_t seed, length;
     double cosine, cosine_error, null, missing, missing_error, nll;
 } length_cells;
 
 #define LENGTH(member, name, title, formula, provenance)                                           \
     RS_COLUMN(length_cells, member, name, title, NULL, formula, provenance)
 static const rs_column length_columns[] = {
+    LENGTH(seed, "seed", "seed", "of weights and data, from --seed on", NULL), /* of one network */
     LENGTH(network, "network", "network", "start, trained, or the model that was named", NULL),
     LENGTH(length, "length", "length", "heads that a path takes", NULL),
     LENGTH(cosine, "cosine", "cosine",
@@ -358,32 +381,38 @@ static const rs_column length_columns[] = {
     LENGTH(nll, "nll", "loss with these alone", "nats a token, mean over seeds", "measured"),
 };
 const rs_table_kind rs_lab_ensembles_lengths_kind = {
-    "lab", "dong_ensembles_lengths", {RS_PART(length_columns)}};
+    "lab", "dong_ensembles_lengths", {ALL_SEEDS(length_columns)}};
+const rs_table_kind rs_lab_ensembles_seed_lengths_kind = {
+    "lab", "dong_ensembles_seed_lengths", {RS_PART(length_columns)}};
 
 typedef struct lesion_cells {
     const char *network;
-    int64_t heads, draws;
-    double rise, rise_error, alone, ratio, ratio_error;
+    int64_t seed, heads, draws;
+    double rise, rise_error, most, alone, ratio, ratio_error;
 } lesion_cells;
 
 #define LESION(member, name, title, formula, provenance)                                           \
     RS_COLUMN(lesion_cells, member, name, title, NULL, formula, provenance)
 static const rs_column lesion_columns[] = {
+    LESION(seed, "seed", "seed", "of weights and data, from --seed on", NULL),
     LESION(network, "network", "network", "start, trained, or the model that was named", NULL),
     LESION(heads, "heads", "heads left out", "at once", NULL),
-    LESION(draws, "draws", "draws", "single heads, or sets of heads, of all seeds", NULL),
+    LESION(draws, "draws", "draws", "single heads, or sets of heads", NULL),
     LESION(rise, "loss_rise", "rise of the loss", "nats a token, mean over draws", "measured"),
     LESION(rise_error, "loss_rise_error", "its error", "standard error over draws", "measured"),
+    LESION(most, "most", "most", "of single heads: the largest rise", "measured"),
     LESION(alone, "single_rises", "sum of single rises", "of the same heads, each left out alone",
            "measured"),
     LESION(ratio, "ratio", "together over alone",
            "mean rise of the loss over the mean sum of single rises: 1 where heads work "
-           "independently",
+           "independently; null where these cost nothing",
            "measured"),
     LESION(ratio_error, "ratio_error", "its error", "standard error over draws", "measured"),
 };
 const rs_table_kind rs_lab_ensembles_lesions_kind = {
-    "lab", "dong_ensembles_lesions", {RS_PART(lesion_columns)}};
+    "lab", "dong_ensembles_lesions", {ALL_SEEDS(lesion_columns)}};
+const rs_table_kind rs_lab_ensembles_seed_lesions_kind = {
+    "lab", "dong_ensembles_seed_lesions", {RS_PART(lesion_columns)}};
 
 static void add_gathered(gathered *to, const gathered *from)
 {
@@ -393,7 +422,7 @@ static void add_gathered(gathered *to, const gathered *from)
 /* All seeds of a state together: lengths by seeds, draws by draws. */
 static seen pool(const ensembles *e, int state)
 {
-    seen all = {0};
+    seen all = {.most = -INFINITY};
     double n = 0;
     for (int s = 0; s < e->seeds; s++) {
         const seen *one = &e->of[state][s];
@@ -401,6 +430,7 @@ static seen pool(const ensembles *e, int state)
         all.longest = one->longest;
         all.sets = one->sets;
         all.loss = one->loss;
+        all.most = fmax(all.most, one->most);
         n++;
         for (int k = 0; k <= one->longest; k++) {
             gather(&all.cosine[k], spread_of(&one->cosine[k]).mean);
@@ -420,12 +450,14 @@ static seen pool(const ensembles *e, int state)
     return all;
 }
 
-static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name, const seen *s,
-                          rs_error *err)
+/* seed: of one network; -1: of all, or of a model, whose tables have no such column. */
+static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name, int seed,
+                          const seen *s, rs_error *err)
 {
     for (int k = 0; k <= s->longest; k++) {
         const rs_lab_spread c = spread_of(&s->cosine[k]), m = spread_of(&s->missing[k]);
         const length_cells cells = {.network = name,
+                                    .seed = seed,
                                     .length = k,
                                     .cosine = c.mean,
                                     .cosine_error = isnan(c.mean) ? (double)NAN : c.error,
@@ -438,10 +470,12 @@ static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name
     for (int k = 0; k < s->sets; k++) {
         const rs_lab_spread r = spread_of(&s->rise[k]), q = ratio_of(s, k);
         const lesion_cells cells = {.network = name,
+                                    .seed = seed,
                                     .heads = s->heads[k],
                                     .draws = (int64_t)s->rise[k].n,
                                     .rise = r.mean,
                                     .rise_error = r.error,
+                                    .most = s->heads[k] == 1 ? s->most : (double)NAN,
                                     .alone = spread_of(&s->alone[k]).mean,
                                     .ratio = q.mean,
                                     .ratio_error = q.error};
@@ -450,22 +484,36 @@ static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name
     return RS_OK;
 }
 
+static rs_status open_tables(rs_table *tables[2], rs_lab_report *report,
+                             const rs_table_kind *lengths, const rs_table_kind *lesions,
+                             rs_error *err)
+{
+    RS_TRY(rs_result_add_table(report->result, lengths->name, "Paths by length",
+                               "How alike they are, and what short ones miss.",
+                               lengths->parts[0].columns, lengths->parts[0].n, &tables[0], err));
+    return rs_result_add_table(report->result, lesions->name, "Without heads",
+                               "What the loss rises by without some heads, and what they cost "
+                               "alone.",
+                               lesions->parts[0].columns, lesions->parts[0].n, &tables[1], err);
+}
+
 static rs_status add_tables(rs_lab_report *report, const ensembles *e, const seen pooled[STATES],
                             rs_error *err)
 {
-    rs_table *lengths = NULL, *lesions = NULL;
-    RS_TRY(rs_result_add_table(report->result, rs_lab_ensembles_lengths_kind.name,
-                               "Paths by length", "How alike they are, and what short ones miss.",
-                               length_columns, sizeof length_columns / sizeof *length_columns,
-                               &lengths, err));
-    RS_TRY(rs_result_add_table(report->result, rs_lab_ensembles_lesions_kind.name, "Without heads",
-                               "What the loss rises by without some heads, and what they cost "
-                               "alone.",
-                               lesion_columns, sizeof lesion_columns / sizeof *lesion_columns,
-                               &lesions, err));
+    rs_table *all[2] = {NULL}, *each[2] = {NULL};
+    RS_TRY(open_tables(all, report, &rs_lab_ensembles_lengths_kind, &rs_lab_ensembles_lesions_kind,
+                       err));
     for (int state = 0; state < STATES; state++)
-        RS_TRY(add_rows(lengths, lesions, state_names[state], &pooled[state], err));
-    return e->path ? add_rows(lengths, lesions, "model", &e->model, err) : RS_OK;
+        RS_TRY(add_rows(all[0], all[1], state_names[state], -1, &pooled[state], err));
+    if (e->path) RS_TRY(add_rows(all[0], all[1], "model", -1, &e->model, err));
+    RS_TRY(open_tables(each, report, &rs_lab_ensembles_seed_lengths_kind,
+                       &rs_lab_ensembles_seed_lesions_kind, err));
+    for (int i = 0; i < STATES * e->seeds; i++) {
+        int state = i / e->seeds, seed = i % e->seeds;
+        if (e->diverged[state][seed]) continue;
+        RS_TRY(add_rows(each[0], each[1], state_names[state], seed, &e->of[state][seed], err));
+    }
+    return RS_OK;
 }
 
 static const rs_column point_columns[] = RS_LAB_POINTS(
@@ -511,37 +559,43 @@ static rs_status draw(rs_lab_report *report, const ensembles *e, const seen pool
 
 /* A number of a network that is claimed to be below `below`; or, NaN, of which nothing is claimed.
  * "Shallow" is at most half of the attentions, "weakly" and "not needed" are below 1/2: ours, for the
- * paper names no numbers. */
+ * paper names no numbers. `none`: why it is no number. */
 typedef struct asked {
     const char *up, *down; /* of nothing claimed: how it is called above 0, and below */
     rs_lab_spread (*of)(const seen *s);
     double below;
     bool loss; /* it needs a loss */
+    const char *none;
 } asked;
+static const char no_pair[] = "there are no two paths of one length",
+                  costs_nothing[] = "the loss is no higher without heads";
 static const asked questions[] = {
-    {"what paths of at most half the attentions miss of the last state, below 0.5 by", NULL,
-     missing_at_half, 0.5, false},
+    {"what paths of at most half the attentions miss of what all add, below 0.5 by", NULL,
+     missing_of_all, 0.5, false, "attention adds nothing"},
     {"cosine of two paths of one length, where it is largest, below 0.5 by", NULL, alike, 0.5,
-     false},
-    {"that cosine above chance by", "that cosine below chance by", above_chance, NAN, false},
+     false, no_pair},
+    {"cosine of two paths of one head, above 0 by", "cosine of two paths of one head, below 0 by",
+     of_one_head, NAN, false, no_pair},
     {"rise of the loss without one head, the most needed, over that without all, below 0.5 by",
-     NULL, one_head, 0.5, true},
+     NULL, one_head, 0.5, true, costs_nothing},
     {"four heads at once cost more than each alone, ratio above 1 by",
-     "four heads at once cost less than each alone, ratio below 1 by", together, NAN, true},
+     "four heads at once cost less than each alone, ratio below 1 by", together, NAN, true,
+     costs_nothing},
 };
 enum { QUESTIONS = sizeof questions / sizeof *questions };
 
-static rs_status claim(rs_lab_report *report, const asked *q, const char *name,
-                       const rs_lab_spread *found, const char *reason, rs_error *err)
+static rs_status claim(rs_lab_report *report, const asked *q, const char *name, rs_lab_spread found,
+                       const char *reason, rs_error *err)
 {
     char text[200];
-    bool published = !isnan(q->below), turned = !published && found->mean < 0;
+    bool published = !isnan(q->below), turned = !published && found.mean < 0;
     snprintf(text, sizeof text, "%s: %s", name, turned ? q->down : q->up);
     const rs_lab_claim absent = {text, NAN, NAN, NAN, NAN, false, false};
+    if (!reason && !isfinite(found.mean)) reason = q->none;
     if (reason) return rs_lab_skip_claim(report, &absent, reason, err);
-    return published
-               ? rs_lab_order_published(report, text, q->below - found->mean, found->error, err)
-               : rs_lab_order(report, text, fabs(found->mean), found->error, err);
+    double error = rs_lab_order_error(found);
+    return published ? rs_lab_order_published(report, text, q->below - found.mean, error, err)
+                     : rs_lab_order(report, text, fabs(found.mean), error, err);
 }
 
 /* By seeds of the trained model. */
@@ -552,14 +606,8 @@ static rs_status claim_trained(rs_lab_report *report, const ensembles *e, const 
     int n = 0;
     for (int s = 0; s < e->seeds; s++)
         if (!e->diverged[TRAINED][s]) values[n++] = q->of(&e->of[TRAINED][s]).mean;
-    const rs_lab_spread found = n > 0 ? rs_lab_spread_of(values, n) : (rs_lab_spread){NAN, NAN};
-    return claim(report, q, "trained", &found, n > 0 ? NULL : "every seed diverged", err);
-}
-
-/* Of a loss that does not rise without any head no share can be told. */
-static bool needs_heads(const seen *s)
-{
-    return spread_of(&s->rise[s->sets - 1]).mean > 0;
+    const rs_lab_spread found = n > 0 ? rs_lab_spread_of(values, n) : (rs_lab_spread){NAN, NAN, 0};
+    return claim(report, q, "trained", found, n > 0 ? NULL : "every seed diverged", err);
 }
 
 /* By samples or draws of the one model that was named. */
@@ -571,8 +619,8 @@ static rs_status claim_model(rs_lab_report *report, const ensembles *e, const as
                          : q->loss && !needs_heads(&e->model)
                              ? "this model's loss is no higher without all of its heads"
                              : NULL;
-    const rs_lab_spread found = reason ? (rs_lab_spread){0, 0} : q->of(&e->model);
-    return claim(report, q, "model", &found, reason, err);
+    const rs_lab_spread found = reason ? (rs_lab_spread){0, 0, 0} : q->of(&e->model);
+    return claim(report, q, "model", found, reason, err);
 }
 
 /* What training does to how far short paths reach. */
@@ -593,7 +641,7 @@ static rs_status claim_training(rs_lab_report *report, const ensembles *e, bool 
     return rs_lab_order(report,
                         d.mean > 0 ? "short paths miss more of the trained model than at its start"
                                    : "short paths miss less of the trained model than at its start",
-                        fabs(d.mean), d.error, err);
+                        fabs(d.mean), rs_lab_order_error(d), err);
 }
 
 /* All paths together are the output, of every network that was looked at. */

@@ -310,7 +310,7 @@ static rs_status claim_orders(rs_lab_report *report, const rs_lengths *all, int 
         const rs_lab_spread d = rs_lab_spread_of(by, all->seeds);
         snprintf(text, sizeof text, "rate %s: %s, %s's way, by", all->task->rates[rate],
                  orders[which], way_names[way]);
-        RS_TRY(rs_lab_order_published(report, text, d.mean, d.error, err));
+        RS_TRY(rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err));
     }
     return RS_OK;
 }

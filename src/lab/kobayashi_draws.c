@@ -86,12 +86,17 @@ static number_cells cells_of(const double *values, int draws)
     return cells;
 }
 
+static double order_error(const number_cells *of)
+{
+    double error = isnan(of->error) ? INFINITY : of->error;
+    return rs_lab_order_error((rs_lab_spread){of->mean, error, of->draws});
+}
+
 static rs_status claim_number(rs_lab_report *report, const rs_pair_claim *claim,
                               const number_cells *of, rs_error *err)
 {
     if (isnan(claim->tolerance))
-        return rs_lab_order(report, claim->text, of->mean, isnan(of->error) ? INFINITY : of->error,
-                            err);
+        return rs_lab_order(report, claim->text, of->mean, order_error(of), err);
     if (isnan(claim->expected))
         return rs_lab_at_most(report, claim->text, of->largest, claim->tolerance, err);
     bool low = claim->expected - of->least > of->largest - claim->expected;

@@ -302,7 +302,7 @@ static rs_status claim_orders(rs_lab_report *report, const recalls *all, rs_erro
         snprintf(text, sizeof text,
                  "pseudo-rank from step 1000 on: decay %g has less than decay %g, by", decays[k],
                  decays[k - 1]);
-        RS_TRY(rs_lab_order(report, text, d.mean, d.error, err));
+        RS_TRY(rs_lab_order(report, text, d.mean, rs_lab_order_error(d), err));
     }
     return RS_OK;
 }
@@ -354,10 +354,10 @@ static rs_status claim_control(rs_lab_report *report, const recalls *all, int c,
                         up = rs_lab_spread_of(rise, all->seeds);
     snprintf(text, sizeof text, "decay %g, %s: one matrix keeps more singular values, by",
              decays[controlled[c]], product_names[product]);
-    RS_TRY(rs_lab_order(report, text, d.mean, d.error, err));
+    RS_TRY(rs_lab_order(report, text, d.mean, rs_lab_order_error(d), err));
     snprintf(text, sizeof text, "decay %g, %s: one matrix has more than at its start, by",
              decays[controlled[c]], product_names[product]);
-    return rs_lab_order(report, text, up.mean, up.error, err);
+    return rs_lab_order(report, text, up.mean, rs_lab_order_error(up), err);
 }
 
 static rs_status claim_all(rs_lab_report *report, const recalls *all, rs_error *err)

@@ -142,7 +142,7 @@ static rs_lab_spread place_spread(const model *m, int decay, int place, int *n)
         const rs_grid_run *run = rs_lab_grid_run(&m->grid, decay, 0, s);
         if (isnan(run->diverged)) values[(*n)++] = run->seen[place];
     }
-    return *n > 0 ? rs_lab_spread_of(values, *n) : (rs_lab_spread){NAN, NAN};
+    return *n > 0 ? rs_lab_spread_of(values, *n) : (rs_lab_spread){NAN, NAN, 0};
 }
 
 /* ---- tables and the figure ---- */
@@ -150,7 +150,7 @@ static rs_lab_spread place_spread(const model *m, int decay, int place, int *n)
 typedef struct layer_cells {
     const char *model, *product;
     double decay, pseudo, pseudo_error, effective, effective_error;
-    int64_t layer, runs, diverged;
+    int64_t layer, seed, runs, diverged;
 } layer_cells;
 
 #define COLUMN(member, name, title, formula)                                                       \
@@ -172,6 +172,19 @@ static const rs_column layer_columns[] = {
 };
 const rs_table_kind rs_lab_fig3_layers_kind = {
     "lab", "kobayashi_fig3_layers", {RS_PART(layer_columns)}};
+
+/* The same numbers, run by run: what differences are made of. */
+static const rs_column seed_columns[] = {
+    RS_COLUMN(layer_cells, model, "model", "model", NULL, "language or vision", NULL),
+    RS_COLUMN(layer_cells, product, "product", "product", NULL, "query-key or value-output", NULL),
+    RS_COLUMN(layer_cells, decay, "decay", "decay", NULL, "of attention's maps", NULL),
+    RS_COLUMN(layer_cells, layer, "layer", "layer", NULL, "from 0", NULL),
+    RS_COLUMN(layer_cells, seed, "seed", "seed", NULL, "of weights and data, from --seed on", NULL),
+    COLUMN(pseudo, "pseudo_rank", "pseudo-rank", "at the end, mean over heads; null: it diverged"),
+    COLUMN(effective, "effective_rank", "effective rank", "the same mean"),
+};
+const rs_table_kind rs_lab_fig3_seeds_kind = {
+    "lab", "kobayashi_fig3_seeds", {RS_PART(seed_columns)}};
 
 static rs_status add_row(rs_table *table, const model *m, int decay, int product, int layer,
                          rs_error *err)
@@ -205,6 +218,31 @@ static rs_status add_layers(rs_lab_report *report, const model *models, rs_error
         for (int decay = 0; m->there && decay < m->grid.n_recipes; decay++)
             for (int layer = 0; layer < LAYERS; layer++)
                 RS_TRY(add_row(table, m, decay, k % PRODUCTS, layer, err));
+    }
+    return RS_OK;
+}
+
+static rs_status add_seeds(rs_lab_report *report, const model *models, rs_error *err)
+{
+    rs_table *table = NULL;
+    RS_TRY(rs_result_add_table(report->result, rs_lab_fig3_seeds_kind.name,
+                               "Ranks by layer and seed", "Of each run, at its end.", seed_columns,
+                               sizeof seed_columns / sizeof *seed_columns, &table, err));
+    for (int k = 0; k < MODELS * PRODUCTS * LAYERS; k++) {
+        const model *m = &models[k / LAYERS / PRODUCTS];
+        int product = k / LAYERS % PRODUCTS, layer = k % LAYERS;
+        for (int i = 0; m->there && i < m->grid.n_recipes * m->grid.seeds; i++) {
+            int decay = i / m->grid.seeds, seed = i % m->grid.seeds;
+            const double *of = rs_lab_grid_run(&m->grid, decay, 0, seed)->seen;
+            const layer_cells cells = {.model = m->name,
+                                       .product = product_names[product],
+                                       .decay = decays_of(m)[decay],
+                                       .layer = layer,
+                                       .seed = seed,
+                                       .pseudo = of[place_of(layer, product, 0)],
+                                       .effective = of[place_of(layer, product, 1)]};
+            RS_TRY(rs_table_append(table, &cells, err));
+        }
     }
     return RS_OK;
 }
@@ -282,7 +320,7 @@ static rs_status claim_taken(rs_lab_report *report, const model *m, int decay, i
             by[n++] = taken(m, decay, s, product, measure);
     if (n == 0) return rs_lab_skip_claim(report, &absent, "every seed diverged", err);
     const rs_lab_spread d = rs_lab_spread_of(by, n);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 static rs_status claim_model(rs_lab_report *report, const model *m, bool quick, rs_error *err)
@@ -329,6 +367,7 @@ static rs_status report_all(rs_lab_report *report, const model *models,
 {
     RS_TRY(draw(report, models, err));
     RS_TRY(add_layers(report, models, err));
+    RS_TRY(add_seeds(report, models, err));
     RS_TRY(report_model(report, &models[LANGUAGE], options, rs_lab_fig3_runs_kind.name, err));
     return report_model(report, &models[VISION], options, rs_lab_fig3_vision_runs_kind.name, err);
 }

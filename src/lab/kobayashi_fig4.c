@@ -232,8 +232,9 @@ static rs_status claim_model(rs_lab_report *report, const seen *s, int kind, int
     if (reason) return rs_lab_skip_claim(report, &is, reason, err);
     const rs_lab_spread spread = rs_lab_spread_of(values[claim], k->n);
     is.measured = spread.mean;
-    return claim == RATIO ? rs_lab_add_claim(report, &is, err)
-                          : rs_lab_order_published(report, text, spread.mean, spread.error, err);
+    return claim == RATIO
+               ? rs_lab_add_claim(report, &is, err)
+               : rs_lab_order_published(report, text, spread.mean, rs_lab_order_error(spread), err);
 }
 
 static rs_status claim_planes(rs_lab_report *report, const seen *s, rs_error *err)
@@ -244,7 +245,7 @@ static rs_status claim_planes(rs_lab_report *report, const seen *s, rs_error *er
     if (s->missing || !k->rope)
         return rs_lab_skip_claim(report, &is, s->missing ? s->missing : "no rotary positions", err);
     const rs_lab_spread spread = rs_lab_spread_of(k->planes, k->n);
-    return rs_lab_order_published(report, text, spread.mean, spread.error, err);
+    return rs_lab_order_published(report, text, spread.mean, rs_lab_order_error(spread), err);
 }
 
 static rs_status claim_models(rs_lab_report *report, const seen *s, rs_error *err)

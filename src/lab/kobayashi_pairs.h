@@ -119,7 +119,7 @@ typedef struct rs_pair_claim {
     double expected; /* the draw that is farthest from it is measured; NaN: the largest is */
     double
         tolerance; /* distance from it, or what the largest is at most; NaN: that the mean is above 0,
-                         beyond twice its standard error over draws */
+                         beyond twice rs_lab_order_error over draws */
 } rs_pair_claim;
 
 /* How many draws run: `own`, with --quick `quick`, and no more than --seeds. */

@@ -158,8 +158,17 @@ static rs_status add_cells(rs_lab_report *report, const table1 *t, rs_error *err
     return RS_OK;
 }
 
+static const rs_column shown[SEEN] = {
+    RS_LAB_SEEN(QK_RANK, "qk_pseudo_rank", "pseudo-rank, query-key",
+                "at the end, mean over layers and heads"),
+    RS_LAB_SEEN(OV_RANK, "ov_pseudo_rank", "pseudo-rank, value-output", "the same"),
+    RS_LAB_SEEN(UNIGRAM, "unigram", "single letters", "entropy of how often they come"),
+    RS_LAB_SEEN(SOURCE, "source", "the source", "entropy of its next letter; null of a text"),
+};
 const rs_table_kind rs_lab_table1_runs_kind = {
-    "lab", "kobayashi_table1_runs", {{rs_lab_run_columns, RS_LAB_RUN_COLUMNS, NULL}}};
+    "lab",
+    "kobayashi_table1_runs",
+    {{rs_lab_run_columns, RS_LAB_RUN_COLUMNS, NULL}, RS_PART(shown)}};
 
 static const rs_column point_columns[] = RS_LAB_POINTS(
     RS_LAB_X("attention_decay", "decay of attention", "of W_Q, W_K, W_V, W_O"),
@@ -209,7 +218,7 @@ static rs_status claim_decoupling(rs_lab_report *report, const table1 *t, rs_err
     const rs_lab_spread d = rs_lab_spread_of(by, t->grid.seeds);
     return rs_lab_order_published(
         report, "perplexity gained by decays that may differ, both chosen by the other seeds",
-        d.mean, d.error, err);
+        d.mean, rs_lab_order_error(d), err);
 }
 
 /* The same MLP decay as the best of equal ones, and none on attention. */
@@ -226,7 +235,7 @@ static rs_status claim_omitting(rs_lab_report *report, const table1 *t, rs_error
              "decay %g of both, the best equal one: perplexity gained without "
              "that of attention",
              t->decays[equal]);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 /* Over all decays of MLPs: the largest decay of attention against none, of seeds at which no run of
@@ -250,7 +259,7 @@ static rs_status claim_rank(rs_lab_report *report, const table1 *t, int what, co
     const rs_lab_claim absent = {text, NAN, NAN, NAN, NAN, false, false};
     if (n == 0) return rs_lab_skip_claim(report, &absent, "every seed diverged", err);
     const rs_lab_spread d = rs_lab_spread_of(by, n);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 /* Every run knows more than how often letters come, and none more than can be known. */
@@ -317,6 +326,8 @@ static rs_status run_kobayashi_table1_small(rs_lab_report *report, const rs_lab_
                            .steps = quick ? QUICK_STEPS : STEPS,
                            .every = EVERY,
                            .n_seen = SEEN,
+                           .shown = shown,
+                           .n_shown = SEEN,
                            .see = see};
     rs_status status = rs_lab_grid_train(&t.grid, context, err);
     if (status == RS_OK) status = report_all(report, &t, quick, err);

@@ -104,15 +104,19 @@ static const rs_column claim_columns[] = {
     RS_COLUMN(claim_cells, of.measured, "measured", "measured", NULL, "this run", "measured"),
     RS_COLUMN(claim_cells, computed, "computed", "computed", NULL,
               "this run, by a formula: nothing was measured", "predicted"),
-    RS_COLUMN(claim_cells, ordering, "ordering", "ordering", NULL,
-              "measured is a difference that should be above tolerance, twice its standard error",
-              NULL),
+    RS_COLUMN(
+        claim_cells, ordering, "ordering", "ordering", NULL,
+        "measured is a difference that should be above tolerance, twice its standard error (of two "
+        "to four seeds more: times t(0.975, n - 1)/1.96)",
+        NULL),
     RS_COLUMN(claim_cells, of.tolerance, "tolerance", "tolerance", NULL,
               "how far measured (or computed) may be from them (or how large it may be)", NULL),
     RS_COLUMN(
         claim_cells, verdict, "verdict", "verdict", NULL,
-        "fail: not as expected; differs_from_paper: as expected, but not as published; skipped: "
-        "what the claim is about is not there",
+        "fail: not as expected; differs_from_paper: not as published, and as expected where there "
+        "is "
+        "such a number; no_difference: an ordering that is not seen either way; skipped: what the "
+        "claim is about is not there",
         NULL),
     RS_COLUMN(claim_cells, reason, "reason", "reason", NULL, "why a claim was skipped", NULL),
     RS_COLUMN(claim_cells, repeat, "repeat", "repeat", NULL,
@@ -312,8 +316,8 @@ rs_status rs_lab_order_published(rs_lab_report *report, const char *text, double
 /* Counts of table claims by verdict. */
 typedef struct tally {
     size_t claims, fail, differ, same, skipped; /* same: orderings that show no difference */
+    size_t awaited;                             /* of those that differ: as was expected */
     const char *failed;                         /* the first claim that failed */
-    bool model; /* of a model that somebody gave: nobody knew what would come out */
 } tally;
 
 static tally count_claims(const rs_table *claims)
@@ -321,12 +325,15 @@ static tally count_claims(const rs_table *claims)
     tally t = {.claims = rs_table_rows(claims)};
     size_t verdict = (size_t)rs_table_find_column(claims, "verdict");
     size_t claim = (size_t)rs_table_find_column(claims, "claim");
+    size_t expected = (size_t)rs_table_find_column(claims, "expected");
     for (size_t i = 0; i < t.claims; i++) {
         const char *text = rs_table_text(claims, i, verdict);
         bool fails = strcmp(text, "fail") == 0;
         if (fails && !t.failed) t.failed = rs_table_text(claims, i, claim);
         t.fail += fails;
-        t.differ += strcmp(text, "differs_from_paper") == 0;
+        bool differs = strcmp(text, "differs_from_paper") == 0;
+        t.differ += differs;
+        t.awaited += differs && !isnan(rs_table_real(claims, i, expected));
         t.same += strcmp(text, "no_difference") == 0;
         t.skipped += strcmp(text, "skipped") == 0;
     }
@@ -343,9 +350,9 @@ static void say_rest(char *text, size_t size, const tally *t)
                                  t->fail == 1 ? "s" : "", t->failed);
     if (used >= size) return;
     if (t->differ)
-        used +=
-            (size_t)snprintf(text + used, size - used, "; %zu differ%s from the paper%s", t->differ,
-                             t->differ == 1 ? "s" : "", t->model ? "" : ", as expected");
+        used += (size_t)snprintf(text + used, size - used, "; %zu differ%s from the paper%s",
+                                 t->differ, t->differ == 1 ? "s" : "",
+                                 t->awaited < t->differ ? "" : ", as expected");
     if (used < size && t->same)
         used += (size_t)snprintf(text + used, size - used, "; %zu show%s no difference", t->same,
                                  t->same == 1 ? "s" : "");
@@ -354,11 +361,10 @@ static void say_rest(char *text, size_t size, const tally *t)
                  t->skipped, t->skipped == 1 ? "was" : "were");
 }
 
-static rs_status answer(const rs_lab_report *report, bool model, rs_error *err)
+static rs_status answer(const rs_lab_report *report, rs_error *err)
 {
     char text[500], more[400];
     tally t = count_claims(report->claims);
-    t.model = model;
     size_t hold = t.claims - t.fail - t.differ - t.same - t.skipped;
     say_rest(more, sizeof more, &t);
     snprintf(text, sizeof text, "%zu of %zu claim%s hold%s%s.", hold, t.claims,
@@ -493,7 +499,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
         RS_TRY(experiment->run(&report, options, context, err));
         RS_TRY(rs_lab_statement(&report, NULL, err));
     }
-    return answer(&report, options->n_models > 0, err);
+    return answer(&report, err);
 }
 
 static const rs_column experiment_columns[] = {

@@ -107,7 +107,7 @@ rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, co
  * Adds the row of an ordering: that a difference, whose standard error is `error`, is above 0. It
  * passes where it is above twice the error, fails where it is below minus that, and shows
  * `no_difference` between; an infinite error (one seed) shows nothing. Column tolerance has twice the
- * error.
+ * error. Of an error over seeds, which may be few, rs_lab_order_error (training.h) has what is given.
  */
 rs_status rs_lab_order(rs_lab_report *report, const char *text, double difference, double error,
                        rs_error *err);
@@ -202,9 +202,10 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_dong_memorization_lengths_kind, rs_lab_dong_memorization_runs_kind,
     rs_lab_dong_circle_runs_kind, rs_lab_kobayashi_draws_kind, rs_lab_kobayashi_heads_kind,
     rs_lab_table1_cells_kind, rs_lab_table1_runs_kind, rs_lab_fig3_layers_kind,
-    rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind, rs_lab_lambda_ways_kind,
-    rs_lab_lambda_runs_kind, rs_lab_lambda_starts_kind, rs_lab_ensembles_lengths_kind,
-    rs_lab_ensembles_lesions_kind, rs_lab_gap_ways_kind, rs_lab_gap_runs_kind,
-    rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind;
+    rs_lab_fig3_seeds_kind, rs_lab_fig3_runs_kind, rs_lab_fig3_vision_runs_kind,
+    rs_lab_lambda_ways_kind, rs_lab_lambda_runs_kind, rs_lab_lambda_starts_kind,
+    rs_lab_lambda_seed_starts_kind, rs_lab_ensembles_lengths_kind, rs_lab_ensembles_lesions_kind,
+    rs_lab_ensembles_seed_lengths_kind, rs_lab_ensembles_seed_lesions_kind, rs_lab_gap_ways_kind,
+    rs_lab_gap_runs_kind, rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind;
 
 #endif

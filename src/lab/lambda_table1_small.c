@@ -372,28 +372,32 @@ typedef struct starts {
 typedef struct start_cells {
     const char *mixer;
     double strength, g[RS_TABLE1_PARTS], q_v, q_v_error;
-    int64_t layer;
+    int64_t seed, layer;
 } start_cells;
 
 #define START(member, name, title, formula, provenance)                                            \
     RS_COLUMN(start_cells, member, name, title, NULL, formula, provenance)
 static const rs_column start_columns[] = {
+    START(seed, "seed", "seed", "of weights and data, from --seed on", NULL), /* of one network */
     START(mixer, "mixer", "mixer", "of both layers, before training on MQAR", NULL),
     START(strength, "skip", "skip strength", "of both layers", NULL),
     START(layer, "layer", "layer", "from 0", NULL),
     START(g[RS_TABLE1_Q], "log10_g_q", "log10 gQ",
-          "squared norm of the loss's derivative by W_Q; by the map to C; mean over seeds",
-          "measured"),
+          "squared norm of the loss's derivative by W_Q; by the map to C", "measured"),
     START(g[RS_TABLE1_K], "log10_g_k", "log10 gK", "the same by W_K; by the map to B", "measured"),
     START(g[RS_TABLE1_V], "log10_g_v", "log10 gV",
           "the same by W_V; by the map to what the states are fed", "measured"),
     START(g[RS_TABLE1_STEP], "log10_g_step", "log10 of the step's",
           "the same by the map to the step Δ; null of attention", "measured"),
-    START(q_v, "log10_ratio_g_q_g_v", "log10 gQ/gV", "mean over seeds", "measured"),
+    START(q_v, "log10_ratio_g_q_g_v", "log10 gQ/gV", "difference of the two", "measured"),
     START(q_v_error, "log10_ratio_error", "its error", "standard error over seeds", "measured"),
 };
 const rs_table_kind rs_lab_lambda_starts_kind = {
-    "lab", "lambda_table1_gradients", {RS_PART(start_columns)}};
+    "lab",
+    "lambda_table1_gradients",
+    {{start_columns + 1, sizeof start_columns / sizeof *start_columns - 1, NULL}}};
+const rs_table_kind rs_lab_lambda_seed_starts_kind = {
+    "lab", "lambda_table1_seed_gradients", {RS_PART(start_columns)}};
 
 static rs_status look_all(starts *out, int seeds, const rs_context *context, rs_error *err)
 {
@@ -407,37 +411,45 @@ static rs_status look_all(starts *out, int seeds, const rs_context *context, rs_
     return RS_OK;
 }
 
+/* Means of the n seeds from `first` on. */
 static rs_status add_start(rs_table *table, const starts *all, int mixer, int strength, int layer,
-                           int seeds, rs_error *err)
+                           int first, int n, rs_error *err)
 {
-    start_cells cells = {
-        .mixer = rs_table1_mixers[mixer].name, .strength = strengths[strength], .layer = layer};
+    start_cells cells = {.mixer = rs_table1_mixers[mixer].name,
+                         .strength = strengths[strength],
+                         .seed = first,
+                         .layer = layer};
     double ratio[SEEDS];
-    for (int s = 0; s < seeds; s++) {
-        const double *g = all->of[mixer][strength][s].squared[layer];
+    for (int s = 0; s < n; s++) {
+        const double *g = all->of[mixer][strength][first + s].squared[layer];
         for (int part = 0; part < RS_TABLE1_PARTS; part++)
-            cells.g[part] += log10(g[part]) / seeds;
+            cells.g[part] += log10(g[part]) / n;
         ratio[s] = log10(g[RS_TABLE1_Q] / g[RS_TABLE1_V]);
     }
-    const rs_lab_spread q_v = rs_lab_spread_of(ratio, seeds);
+    const rs_lab_spread q_v = rs_lab_spread_of(ratio, n);
     cells.q_v = q_v.mean;
     cells.q_v_error = q_v.error;
     return rs_table_append(table, &cells, err);
 }
 
-static rs_status add_starts(rs_lab_report *report, const starts *all, int seeds, rs_error *err)
+/* each: a row a seed; else a row of their means. */
+static rs_status add_starts(rs_lab_report *report, const starts *all, int seeds, bool each,
+                            rs_error *err)
 {
     rs_table *table = NULL;
-    RS_TRY(rs_result_add_table(
-        report->result, rs_lab_lambda_starts_kind.name, "Gradients at the start",
-        "What queries, keys and values would learn from before anything is "
-        "learnt, by skip strength; of state-space layers C, B, what they "
-        "are fed, and the step.",
-        start_columns, sizeof start_columns / sizeof *start_columns, &table, err));
-    for (int mixer = 0; mixer < RS_TABLE1_MIXERS; mixer++)
-        for (int k = 0; k < STRENGTHS; k++)
-            for (int layer = 0; layer < RS_TABLE1_LAYERS; layer++)
-                RS_TRY(add_start(table, all, mixer, k, layer, seeds, err));
+    const rs_table_kind *kind = each ? &rs_lab_lambda_seed_starts_kind : &rs_lab_lambda_starts_kind;
+    RS_TRY(rs_result_add_table(report->result, kind->name,
+                               each ? "Gradients, seed by seed" : "Gradients at the start",
+                               "What queries, keys and values would learn from before anything is "
+                               "learnt, by skip strength; of state-space layers C, B, what they "
+                               "are fed, and the step.",
+                               kind->parts[0].columns, kind->parts[0].n, &table, err));
+    for (int k = 0; k < RS_TABLE1_MIXERS * STRENGTHS * RS_TABLE1_LAYERS; k++) {
+        int layer = k % RS_TABLE1_LAYERS, strength = k / RS_TABLE1_LAYERS % STRENGTHS,
+            mixer = k / RS_TABLE1_LAYERS / STRENGTHS;
+        for (int first = 0; first < (each ? seeds : 1); first++)
+            RS_TRY(add_start(table, all, mixer, strength, layer, first, each ? 1 : seeds, err));
+    }
     return RS_OK;
 }
 
@@ -448,7 +460,7 @@ static rs_status claim_either(rs_lab_report *report, const char *up, const char 
                               const double *by, int seeds, rs_error *err)
 {
     const rs_lab_spread d = rs_lab_spread_of(by, seeds);
-    return rs_lab_order(report, d.mean < 0 ? down : up, fabs(d.mean), d.error, err);
+    return rs_lab_order(report, d.mean < 0 ? down : up, fabs(d.mean), rs_lab_order_error(d), err);
 }
 
 /* Of the last layer: the decades by which queries, beside values, get more with a skip of 1. */
@@ -485,7 +497,7 @@ static rs_status claim_none(rs_lab_report *report, const cell *c, const char *na
     for (int s = 0; s < c->grid.seeds; s++)
         by[s] = one.accuracy[s] - none.accuracy[s];
     const rs_lab_spread d = rs_lab_spread_of(by, c->grid.seeds);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 static rs_status claim_trained(rs_lab_report *report, const cell *c, const char *name, int sign,
@@ -503,7 +515,8 @@ static rs_status claim_trained(rs_lab_report *report, const cell *c, const char 
         by[s] = learnt.accuracy[s] - one.accuracy[s];
     if (sign == 0) return claim_either(report, up, down, by, c->grid.seeds, err);
     const rs_lab_spread d = rs_lab_spread_of(by, c->grid.seeds);
-    return rs_lab_order_published(report, sign < 0 ? down : up, sign * d.mean, d.error, err);
+    return rs_lab_order_published(report, sign < 0 ? down : up, sign * d.mean,
+                                  rs_lab_order_error(d), err);
 }
 
 static rs_status claim_stability(rs_lab_report *report, const cell *c, const char *name,
@@ -520,14 +533,14 @@ static rs_status claim_stability(rs_lab_report *report, const cell *c, const cha
     return claim_either(report, up, down, by, c->grid.seeds, err);
 }
 
-/* Where strength 1 reaches next to all, or next to nothing, there is nothing to compare. */
+/* Where strength 1 reaches all, or nothing, there is nothing to compare: that there is room on both sides. */
 static rs_status claim_hard(rs_lab_report *report, const cell *c, const char *name, rs_error *err)
 {
     char text[160];
     const outcome one = outcome_of(c, FIXED);
-    snprintf(text, sizeof text, "%s: accuracy of λ 1 at its best rate, 0.60 to 0.95", name);
-    return rs_lab_expect(report, text, 0.775, rs_lab_spread_of(one.accuracy, c->grid.seeds).mean,
-                         0.175, err);
+    const rs_lab_spread a = rs_lab_spread_of(one.accuracy, c->grid.seeds);
+    snprintf(text, sizeof text, "%s: accuracy of λ 1 at its best rate, away from 0 and 1 by", name);
+    return rs_lab_order(report, text, fmin(a.mean, 1 - a.mean), rs_lab_order_error(a), err);
 }
 
 static rs_status claim_cell(rs_lab_report *report, const table1 *t, int task, int mixer,
@@ -549,7 +562,8 @@ static rs_status report_all(rs_lab_report *report, const table1 *t, const starts
 {
     RS_TRY(draw(report, t, err));
     RS_TRY(add_ways(report, t, err));
-    RS_TRY(add_starts(report, all, looks, err));
+    RS_TRY(add_starts(report, all, looks, false, err));
+    RS_TRY(add_starts(report, all, looks, true, err));
     RS_TRY(add_runs(report, t, err));
     for (int mixer = 0; mixer < RS_TABLE1_MIXERS; mixer++)
         RS_TRY(claim_start(report, all, mixer, looks, err));

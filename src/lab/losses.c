@@ -79,7 +79,17 @@ rs_status rs_losses_order(rs_lab_report *report, const rs_losses *all, const cha
                           int less, rs_error *err)
 {
     const rs_lab_spread d = beyond(all, more, less);
-    return rs_lab_order_published(report, text, d.mean, d.error, err);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
+}
+
+rs_status rs_losses_share(rs_lab_report *report, const rs_losses *all, const char *text, int more,
+                          int less, rs_error *err)
+{
+    double by[RS_LOSS_SEEDS];
+    for (int s = 0; s < all->grid.seeds; s++)
+        by[s] = 1 - all->way[less].loss[s] / all->way[more].loss[s];
+    const rs_lab_spread d = rs_lab_spread_of(by, all->grid.seeds);
+    return rs_lab_order_published(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 rs_status rs_losses_between(rs_lab_report *report, const rs_losses *all, int a, int b,
@@ -90,7 +100,7 @@ rs_status rs_losses_between(rs_lab_report *report, const rs_losses *all, int a, 
     snprintf(text, sizeof text, "loss by which '%s' ends below '%s'",
              all->grid.recipes[d.mean > 0 ? b : a].name,
              all->grid.recipes[d.mean > 0 ? a : b].name);
-    return rs_lab_order(report, text, fabs(d.mean), d.error, err);
+    return rs_lab_order(report, text, fabs(d.mean), rs_lab_order_error(d), err);
 }
 
 rs_status rs_losses_draw(rs_table *table, const rs_losses *all, int recipe, rs_error *err)

@@ -42,6 +42,9 @@ double rs_losses_mean(const rs_losses *all, int recipe, int number);
 /* Claims that recipe `more` ends with more loss than `less`, which was published. */
 rs_status rs_losses_order(rs_lab_report *report, const rs_losses *all, const char *text, int more,
                           int less, rs_error *err);
+/* The same of the share of the loss of `more` that `less` has not, seed by seed. */
+rs_status rs_losses_share(rs_lab_report *report, const rs_losses *all, const char *text, int more,
+                          int less, rs_error *err);
 /* Claims that one of two ends with less loss, whichever it is: nothing is presumed of them. */
 rs_status rs_losses_between(rs_lab_report *report, const rs_losses *all, int a, int b,
                             rs_error *err);

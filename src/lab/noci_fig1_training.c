@@ -100,7 +100,7 @@ static rs_status claim_nearer(rs_lab_report *report, const rs_lab_grid *grid, co
         by[s] = apart(far, far->logs - 1) - apart(near, near->logs - 1);
     }
     const rs_lab_spread d = rs_lab_spread_of(by, grid->seeds);
-    return rs_lab_order(report, text, d.mean, d.error, err);
+    return rs_lab_order(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 /* Also where branches are scaled the tokens come nearer at first, and leave again. */
@@ -119,8 +119,9 @@ static rs_status claim_detour(rs_lab_report *report, const rs_lab_grid *grid, in
     const rs_lab_spread d = rs_lab_spread_of(down, grid->seeds),
                         u = rs_lab_spread_of(up, grid->seeds);
     RS_TRY(rs_lab_order(report, "32 layers, 1/sqrt(L): tokens come nearer at first, by", d.mean,
-                        d.error, err));
-    return rs_lab_order(report, "32 layers, 1/sqrt(L): and leave again, by", u.mean, u.error, err);
+                        rs_lab_order_error(d), err));
+    return rs_lab_order(report, "32 layers, 1/sqrt(L): and leave again, by", u.mean,
+                        rs_lab_order_error(u), err);
 }
 
 static rs_status claim_quick(rs_lab_report *report, const rs_lab_grid *grid, rs_error *err)

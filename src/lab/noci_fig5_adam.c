@@ -84,7 +84,7 @@ static rs_status claim_order(rs_lab_report *report, const char *text, const doub
                              rs_error *err)
 {
     const rs_lab_spread d = rs_lab_spread_of(by, seeds);
-    return rs_lab_order(report, text, d.mean, d.error, err);
+    return rs_lab_order(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 static rs_status claim_rate(rs_lab_report *report, const rs_lab_grid *grid, int of, rs_error *err)

@@ -35,20 +35,17 @@ static const rs_lab_recipe quick_recipes[] = {
 typedef struct outcome {
     int rate;
     double accuracy[SEEDS], steps[SEEDS]; /* at the end; until it is enough */
-    double least, most;                   /* of the accuracies */
+    double least;                         /* of the accuracies */
 } outcome;
 
 static outcome outcome_of(const rs_lab_grid *grid, int recipe)
 {
-    outcome o = {.rate = rs_lab_grid_best(grid, recipe, chance, enough),
-                 .least = INFINITY,
-                 .most = -INFINITY};
+    outcome o = {.rate = rs_lab_grid_best(grid, recipe, chance, enough), .least = INFINITY};
     for (int s = 0; s < grid->seeds; s++) {
         const rs_grid_run *run = rs_lab_grid_run(grid, recipe, o.rate, s);
         o.accuracy[s] = isnan(run->diverged) ? run->eval_accuracy : chance;
         o.steps[s] = rs_lab_run_reaches(grid, run, enough);
         o.least = fmin(o.least, o.accuracy[s]);
-        o.most = fmax(o.most, o.accuracy[s]);
     }
     return o;
 }
@@ -151,7 +148,7 @@ static rs_status claim_sooner(rs_lab_report *report, const rs_lab_grid *grid, co
     const rs_lab_spread d = rs_lab_spread_of(by, grid->seeds);
     snprintf(text, sizeof text, "steps by which '%s' learns sooner than '%s'",
              grid->recipes[d.mean < 0 ? b : a].name, grid->recipes[d.mean < 0 ? a : b].name);
-    return rs_lab_order(report, text, fabs(d.mean), d.error, err);
+    return rs_lab_order(report, text, fabs(d.mean), rs_lab_order_error(d), err);
 }
 
 /* Published: SGD trains post-norm worst of all, 1/sqrt(L) without norms does it, and temperature adds
@@ -162,9 +159,11 @@ static rs_status claim_all(rs_lab_report *report, const rs_lab_grid *grid, const
     double by[SEEDS];
     for (int s = 0; s < grid->seeds; s++)
         by[s] = of[SGD_SCALED].accuracy[s] - of[SGD_POST].accuracy[s];
-    const rs_lab_spread d = rs_lab_spread_of(by, grid->seeds);
-    RS_TRY(rs_lab_at_most(report, "SGD, post-norm: accuracy at the end, best rate, worst seed",
-                          of[SGD_POST].least, 0.4, err));
+    const rs_lab_spread d = rs_lab_spread_of(by, grid->seeds),
+                        post = rs_lab_spread_of(of[SGD_POST].accuracy, grid->seeds);
+    RS_TRY(rs_lab_order_published(
+        report, "SGD, post-norm: accuracy at the end below 0.4, best rate, mean of seeds, by",
+        0.4 - post.mean, rs_lab_order_error(post), err));
     RS_TRY(rs_lab_at_most(report, "SGD, 1/sqrt(L), no norm: share that is wrong, worst seed",
                           1 - of[SGD_SCALED].least, 0.02, err));
     double latest = 0;
@@ -174,7 +173,7 @@ static rs_status claim_all(rs_lab_report *report, const rs_lab_grid *grid, const
                           grid->steps - EVERY, err));
     if (grid->n_recipes < RECIPES) return RS_OK;
     RS_TRY(rs_lab_order_published(report, "accuracy that SGD gains by 1/sqrt(L) without norms",
-                                  d.mean, d.error, err));
+                                  d.mean, rs_lab_order_error(d), err));
     RS_TRY(rs_lab_at_most(report, "Adam, post-norm: share that is wrong, worst seed",
                           1 - of[ADAM_POST].least, 0.02, err));
     RS_TRY(claim_sooner(report, grid, of, SGD_SCALED, ADAM_POST, err));

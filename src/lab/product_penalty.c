@@ -223,7 +223,7 @@ static rs_status claim_order(rs_lab_report *report, const char *text, const reca
             mean_from(more, logs(more, product), LATE) - mean_from(less, logs(less, product), LATE);
     }
     const rs_lab_spread d = rs_lab_spread_of(by, all->seeds);
-    return rs_lab_order(report, text, d.mean, d.error, err);
+    return rs_lab_order(report, text, d.mean, rs_lab_order_error(d), err);
 }
 
 static rs_status claim_ranks(rs_lab_report *report, const recalls *all, int more, int less,

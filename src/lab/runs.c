@@ -255,11 +255,18 @@ int rs_lab_grid_diverged(const rs_lab_grid *grid, int recipe)
     return n;
 }
 
-double rs_lab_run_reaches(const rs_lab_grid *grid, const rs_grid_run *run, double enough)
+/* NaN where it never is. */
+static double step_of(const rs_grid_run *run, double enough)
 {
     for (int i = 0; isnan(run->diverged) && i < run->logs; i++)
         if (run->accuracy[i] > enough) return run->step[i];
-    return grid->steps;
+    return NAN;
+}
+
+double rs_lab_run_reaches(const rs_lab_grid *grid, const rs_grid_run *run, double enough)
+{
+    double step = step_of(run, enough);
+    return isnan(step) ? grid->steps : step;
 }
 
 int rs_lab_grid_best(const rs_lab_grid *grid, int recipe, double chance, double enough)
@@ -280,20 +287,13 @@ int rs_lab_grid_best(const rs_lab_grid *grid, int recipe, double chance, double 
 
 /* ---- the table ---- */
 
-/* A row of it. */
-typedef struct run_cells {
-    const char *recipe;
-    double rate;
-    int64_t seed;
-    double loss, accuracy, eval_loss, eval_accuracy, reached, diverged;
-} run_cells;
-
 #define RUN(member, name, title, formula)                                                          \
-    RS_COLUMN(run_cells, member, name, title, NULL, formula, "measured")
+    RS_COLUMN(rs_lab_run_cells, member, name, title, NULL, formula, "measured")
 const rs_column rs_lab_run_columns[RS_LAB_RUN_COLUMNS] = {
-    RS_COLUMN(run_cells, recipe, "recipe", "recipe", NULL, "how it was trained", NULL),
-    RS_COLUMN(run_cells, rate, "learning_rate", "rate", NULL, "learning rate", NULL),
-    RS_COLUMN(run_cells, seed, "seed", "seed", NULL, "of weights and data, from --seed on", NULL),
+    RS_COLUMN(rs_lab_run_cells, recipe, "recipe", "recipe", NULL, "how it was trained", NULL),
+    RS_COLUMN(rs_lab_run_cells, rate, "learning_rate", "rate", NULL, "learning rate", NULL),
+    RS_COLUMN(rs_lab_run_cells, seed, "seed", "seed", NULL, "of weights and data, from --seed on",
+              NULL),
     RUN(loss, "loss", "loss", "running mean at the last log"),
     RUN(accuracy, "accuracy", "accuracy", "running mean at the last log"),
     RUN(eval_loss, "eval_loss", "eval loss", "on data of its own, at the end"),
@@ -313,22 +313,27 @@ rs_status rs_lab_grid_table(rs_lab_report *report, const rs_lab_grid *grid, cons
                  "; reached: the accuracy (running mean) is above %g", enough);
     const char *kept = rs_arena_strdup(rs_result_arena(report->result), about);
     if (!kept) return rs_fail_memory(err, "a table", sizeof about);
-    RS_TRY(rs_result_add_table(report->result, name, "All runs", kept, rs_lab_run_columns,
-                               RS_LAB_RUN_COLUMNS, &table, err));
+    rs_column columns[RS_LAB_RUN_COLUMNS + RS_LAB_SHOWN];
+    memcpy(columns, rs_lab_run_columns, sizeof rs_lab_run_columns);
+    for (int k = 0; k < grid->n_shown; k++)
+        columns[RS_LAB_RUN_COLUMNS + k] = grid->shown[k];
+    RS_TRY(rs_result_add_table(report->result, name, "All runs", kept, columns,
+                               (size_t)(RS_LAB_RUN_COLUMNS + grid->n_shown), &table, err));
     for (int i = 0; i < grid->n_recipes * RS_LAB_RATES * grid->seeds; i++) {
         const rs_grid_run *run = &grid->of[i];
         const rs_lab_recipe *recipe = &grid->recipes[i / (RS_LAB_RATES * grid->seeds)];
         if (!run->made) continue;
-        double reached = rs_lab_run_reaches(grid, run, enough);
-        const run_cells cells = {.recipe = recipe->name,
-                                 .rate = recipe->rates[i / grid->seeds % RS_LAB_RATES],
-                                 .seed = i % grid->seeds,
-                                 .loss = run->logs ? run->loss[run->logs - 1] : NAN,
-                                 .accuracy = run->logs ? run->accuracy[run->logs - 1] : NAN,
-                                 .eval_loss = run->eval_loss,
-                                 .eval_accuracy = run->eval_accuracy,
-                                 .reached = reached < grid->steps ? reached : NAN,
-                                 .diverged = run->diverged};
+        rs_lab_run_cells cells = {.recipe = recipe->name,
+                                  .rate = recipe->rates[i / grid->seeds % RS_LAB_RATES],
+                                  .seed = i % grid->seeds,
+                                  .loss = run->logs ? run->loss[run->logs - 1] : NAN,
+                                  .accuracy = run->logs ? run->accuracy[run->logs - 1] : NAN,
+                                  .eval_loss = run->eval_loss,
+                                  .eval_accuracy = run->eval_accuracy,
+                                  .reached = step_of(run, enough),
+                                  .diverged = run->diverged};
+        for (int k = 0; k < grid->n_shown; k++)
+            cells.seen[k] = run->seen[k];
         RS_TRY(rs_table_append(table, &cells, err));
     }
     return RS_OK;

@@ -37,6 +37,9 @@ typedef struct rs_lab_grid {
     /* Reads what else is wanted of a run that did not diverge: n_seen numbers, in run->seen. */
     int n_seen;
     void (*see)(rs_grid_run *run, const rs_result *result);
+    const rs_column
+        *shown; /* [n_shown] RS_LAB_SEEN: columns of the first of these numbers; or NULL */
+    int n_shown;
     const char *experiment;    /* the runs' name in `kept` */
     uint64_t data;             /* and what the user's data are (data.h); 0: none are read */
     struct rs_kept_runs *kept; /* runs that it has are not trained, others are added; or NULL */
@@ -71,6 +74,16 @@ double rs_lab_run_reaches(const rs_lab_grid *grid, const rs_grid_run *run, doubl
 rs_status rs_lab_grid_table(rs_lab_report *report, const rs_lab_grid *grid, const char *name,
                             double enough, rs_error *err);
 extern const rs_column rs_lab_run_columns[];
-enum { RS_LAB_RUN_COLUMNS = 9 };
+enum { RS_LAB_RUN_COLUMNS = 9, RS_LAB_SHOWN = 4 };
+
+/* A row of it. */
+typedef struct rs_lab_run_cells {
+    const char *recipe;
+    double rate;
+    int64_t seed;
+    double loss, accuracy, eval_loss, eval_accuracy, reached, diverged, seen[RS_LAB_SHOWN];
+} rs_lab_run_cells;
+#define RS_LAB_SEEN(at, name, title, formula)                                                      \
+    RS_COLUMN(rs_lab_run_cells, seen[at], name, title, NULL, formula, "measured")
 
 #endif

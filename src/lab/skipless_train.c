@@ -98,8 +98,13 @@ static void see(rs_grid_run *run, const rs_result *result)
 
 const rs_table_kind rs_lab_skipless_ways_kind = {
     "lab", "skipless_train_ways", {{rs_loss_columns, RS_LOSS_COLUMNS, NULL}}};
+static const rs_column shown[SEEN] = {
+    RS_LAB_SEEN(EXCESS, "excess", "beyond single letters", "eval_loss less the unigram entropy"),
+    RS_LAB_SEEN(RESIDUAL, "residual", "residual at the end",
+                "relative_residual of the tokens behind the last layer"),
+};
 const rs_table_kind rs_lab_skipless_runs_kind = {
-    "lab", "skipless_train_runs", {{rs_lab_run_columns, RS_LAB_RUN_COLUMNS, NULL}}};
+    "lab", "skipless_train_runs", {{rs_lab_run_columns, RS_LAB_RUN_COLUMNS, NULL}, RS_PART(shown)}};
 
 static const rs_column point_columns[] =
     RS_LAB_POINTS(RS_LAB_X_WHOLE("step", "step", "steps that were made"),
@@ -233,6 +238,8 @@ static rs_status run_skipless_train(rs_lab_report *report, const rs_lab_options 
         .steps = quick ? QUICK_STEPS : STEPS,
         .every = EVERY,
         .n_seen = SEEN,
+        .shown = shown,
+        .n_shown = SEEN,
         .see = see};
     return rs_losses_run(&all, report, options, report_all,
                          "3 ways of 6, 1 rate of 4, 1 seed of 5, 150 steps of 800", context, err);

@@ -149,7 +149,16 @@ rs_lab_spread rs_lab_spread_of(const double *values, int n)
         mean += values[i] / n;
     for (int i = 0; i < n; i++)
         squares += (values[i] - mean) * (values[i] - mean);
-    return (rs_lab_spread){mean, n > 1 ? sqrt(squares / (n - 1) / n) : INFINITY};
+    return (rs_lab_spread){mean, n > 1 ? sqrt(squares / (n - 1) / n) : INFINITY, n};
+}
+
+double rs_lab_order_error(rs_lab_spread of)
+{
+    enum { FIRST = 2, END = 5 };
+    static const double student[END - FIRST] = {12.706204736174705, 4.302652729749464,
+                                                3.182446305283710}; /* t(0.975, n - 1) */
+    static const double normal = 1.959963984540054;
+    return of.n < FIRST || of.n >= END ? of.error : of.error * (student[of.n - FIRST] / normal);
 }
 
 int rs_lab_seeds(const rs_lab_options *options, int own)

@@ -52,11 +52,15 @@ void rs_lab_last_layer(double *out, int most, const rs_result *result, const cha
 /* A number that the task's losses are compared with, by its name in table marks; NaN: none has it. */
 double rs_lab_mark(const rs_result *result, const char *name);
 
-/* A mean over seeds and its standard error; infinity of one seed. */
+/* A mean over seeds and its standard error; infinity of one seed. n: of how many; 0: not known. */
 typedef struct rs_lab_spread {
     double mean, error;
+    int n;
 } rs_lab_spread;
 rs_lab_spread rs_lab_spread_of(const double *values, int n);
+/* The error by which an order over few seeds is judged (rs_lab_order takes it twice): the standard error of
+ * five and more; of two to four, which tell their own spread badly, t(0.975, n - 1)/1.96 times that. */
+double rs_lab_order_error(rs_lab_spread of);
 
 /* How many seeds of `own` run: one with --quick, else as many as --seeds says. */
 int rs_lab_seeds(const rs_lab_options *options, int own);

@@ -131,10 +131,12 @@ static const rs_word lab[] = {
     LAB("claims_fail", "critical", "claims are not as expected", "a claim's verdict is fail",
         "report them with --json"),
     LAB("claims_differ", "info",
-        "all claims are as expected, and some differ from the paper, as expected",
+        "no claim fails, and some differ from the paper: as expected, where column expected has a "
+        "number",
         "none fails, one differs_from_paper", NULL),
     LAB("claims_hold", "info",
-        "all claims that could be judged hold; the number of all is the threshold",
+        "no claim fails and none differs from the paper: all hold, but for orderings that show no "
+        "difference and what was skipped; the number of all is the threshold",
         "none fails, none differs, not all are skipped", NULL),
     LAB("claims_skipped", "info", "no claim could be judged: what they are about is not there",
         "all are skipped", "column reason of table claims says what is missing"),
@@ -148,11 +150,15 @@ static const rs_word claims[] = {
     LAB("fail", NULL, "a claim is not as expected: this program, or its expectation, is wrong",
         "measured lies outside the tolerance of expected, or above a bound", "report it"),
     LAB("differs_from_paper", NULL,
-        "a claim is as an independent calculation has it, and not as published",
-        "measured agrees with expected, not with published", "docs/lab.md says why"),
+        "a claim is not as published; where an independent calculation was made it is as that has "
+        "it",
+        "measured lies outside the tolerance of published, and not of expected where it has a "
+        "number; of an ordering: it is the other way round",
+        "docs/lab.md says why"),
     LAB("no_difference", NULL, "an ordering that the draws of this run do not show",
-        "the difference lies within twice its standard error, which column tolerance has",
-        "leave out --quick, which draws more"),
+        "the difference lies within twice its standard error (of two to four seeds times t/1.96), "
+        "which column tolerance has",
+        "leave out --quick and --seeds: more draws and seeds are run"),
     LAB("skipped", NULL, "a claim that was not judged: what it is about is not there",
         "a claim about trained weights, and those of the run are random; or what it needs is "
         "missing",

@@ -165,6 +165,17 @@ static inline void check_claim(const rs_result *result, const char *text, double
     assert_string_equal(rs_lab_cell_text(claims, row, "verdict"), verdict);
 }
 
+/* What the standard error of n seeds counts for: Student's t(0.975, n - 1) over that of a normal law; in closed
+ * form for one and two degrees of freedom. */
+static inline double few_seeds(int n)
+{
+    static const double normal = 1.959963984540054;
+    return n == 2   ? tan(0.475 * acos(-1)) / normal
+           : n == 3 ? 0.95 * sqrt(2 / (1 - 0.95 * 0.95)) / normal
+           : n == 4 ? 3.182446305283710 / normal
+                    : 1;
+}
+
 /* The claim that numbers [n], one a seed, are above 0: its mean, twice its standard error, and what
  * follows from the two. turned: the verdict where it is the other way round. */
 static inline void check_order(const rs_result *result, const char *text, const double *by, int n,
@@ -175,7 +186,7 @@ static inline void check_order(const rs_result *result, const char *text, const 
         sum += by[i];
     for (int i = 0; i < n; i++)
         squares += pow(by[i] - sum / n, 2);
-    double twice = n > 1 ? 2 * sqrt(squares / ((double)n * (n - 1))) : INFINITY;
+    double twice = n > 1 ? 2 * few_seeds(n) * sqrt(squares / ((double)n * (n - 1))) : INFINITY;
     check_claim(result, text, sum / n, twice,
                 sum / n > twice    ? "pass"
                 : sum / n < -twice ? turned

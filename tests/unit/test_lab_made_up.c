@@ -110,7 +110,8 @@ static void gap_training(void **state)
                 loss[i / (RATES * SEEDS)][i / SEEDS % RATES][i % SEEDS] =
                     gap_loss(at, deep, i >= RATES * SEEDS, i / SEEDS % RATES, i % SEEDS);
             moved = moved || best_rate(loss[1]) != 1;
-            take_away(by, loss[1][best_rate(loss[1])], loss[0][best_rate(loss[0])]);
+            for (int s = 0; s < SEEDS; s++)
+                by[s] = 1 - loss[0][best_rate(loss[0])][s] / loss[1][best_rate(loss[1])][s];
             snprintf(text, sizeof text,
                      "%s, %d deep: share of the loss that removing the gap takes away", names[at],
                      gap_depths[deep]);
@@ -122,7 +123,21 @@ static void gap_training(void **state)
                 0.05, "pass");
     check_claim(result, "norm, 5 deep, gap removed: 1 less that residual, mean", 0.05 - left, 0.1,
                 "pass");
-    check_claim(result, "loss of the best constant over a quarter of the entries", 1, 1e-9, "pass");
+    double apart[2] = {0};
+    for (int k = 0; k < 2 * SEEDS; k++)
+        apart[k % 2] += (1 - gap_loss(NORM, 2, k % 2, k % 2 ? 1 : 2, k / 2)) / SEEDS;
+    double furthest = fmax(fabs(apart[0]), fabs(apart[1]));
+    check_claim(result, "norm, 5 deep, gap or none: how far the loss ends from the best constant's",
+                furthest, 0.05, furthest <= 0.05 ? "pass" : "fail");
+    const rs_table *runs = rs_result_table(result, "gap_training_runs");
+    double residual = 0;
+    for (size_t row = 0; row < rs_table_rows(runs); row++)
+        if (strcmp(rs_lab_cell_text(runs, row, "recipe"), "norm, 5 deep") == 0 &&
+            rs_lab_cell(runs, row, "learning_rate") == gap_rates[1]) {
+            residual += rs_lab_cell(runs, row, "residual") / SEEDS;
+            assert_true(rs_lab_cell(runs, row, "best_constant") == entries);
+        }
+    assert_true(fabs(residual - 0.04 - left) < 1e-12);
     rs_result_free(result);
 }
 
@@ -485,6 +500,64 @@ static void ranks_by_decay(void **state)
         assert_true(fabs(rs_lab_cell(table, row, "effective_rank") - mean_of(e, n)) < 1e-12);
         assert_true(rs_lab_cell(table, row, "diverged") == FIG3_SEEDS - n);
     }
+    table = rs_result_table(result, "kobayashi_fig3_seeds");
+    assert_int_equal(rs_table_rows(table), 2 * 2 * DECAYS * LAYERS * FIG3_SEEDS);
+    for (size_t row = 0; row < rs_table_rows(table); row++) {
+        bool vision = strcmp(rs_lab_cell_text(table, row, "model"), "vision") == 0;
+        int product = strcmp(rs_lab_cell_text(table, row, "product"), "value-output") == 0,
+            layer = (int)rs_lab_cell(table, row, "layer"), decay = 0,
+            s = (int)rs_lab_cell(table, row, "seed");
+        while (rs_lab_cell(table, row, "decay") != decays[decay])
+            decay++;
+        double p = rs_lab_cell(table, row, "pseudo_rank"),
+               e = rs_lab_cell(table, row, "effective_rank");
+        assert_int_equal(row, (((vision * 2 + product) * 4 + layer) * 4 + decay) * FIG3_SEEDS + s);
+        assert_true(fig3_diverges(vision, decay, s)
+                        ? isnan(p) && isnan(e)
+                        : p == layer_rank(vision, decay, layer, product, 0, s) &&
+                              e == layer_rank(vision, decay, layer, product, 1, s));
+    }
+    rs_result_free(result);
+}
+
+/* ---- noci-table1-small ---- */
+
+/* SGD of post-norm is right throughout in two seeds of five at its largest rate, and at a fifth else. */
+static double noci_right(int way, int rate, int seed)
+{
+    if (way == 0) return rate == 2 && seed % 3 == 1 ? 1 : 0.2 + 0.1 * noise[seed];
+    return rate == 1 ? 1 : 0.9;
+}
+
+static void fill_noci(double *numbers, size_t n, const made_up_task *task)
+{
+    static const double sgd[] = {0.1, 0.3, 1}, adam[] = {1e-3, 3e-3, 1e-2};
+    bool by_sgd = task_has(task, "'kind': 'sgd'");
+    int way = !by_sgd ? 3 : task_has(task, "'temperature'") ? 2 : task_has(task, "1/sqrt(L)");
+    int rate = task_rate(task, by_sgd ? sgd : adam, 3);
+    const made_up_run run = {
+        .diverged = NAN, .first = 2, .loss = 1, .accuracy = noci_right(way, rate, task->seed)};
+    put_run(numbers, n, 0, &run);
+}
+
+/* What is said of post-norm is said of the mean, which two seeds that learn are half of. */
+static void optimisers(void **state)
+{
+    (void)state;
+    rs_kept_runs kept = {.fill = fill_noci};
+    rs_result *result = run_made_up("noci-table1-small", &kept, &plain);
+    double by[SEEDS], gain[SEEDS];
+    for (int s = 0; s < SEEDS; s++)
+        by[s] = 0.4 - noci_right(0, 2, s), gain[s] = 1 - noci_right(0, 2, s);
+    assert_true(mean_of(by, SEEDS) < 0);
+    check_order(result,
+                "SGD, post-norm: accuracy at the end below 0.4, best rate, mean of seeds, by", by,
+                SEEDS, "differs_from_paper");
+    check_order(result, "accuracy that SGD gains by 1/sqrt(L) without norms", gain, SEEDS,
+                "differs_from_paper");
+    check_claim(result, "SGD, 1/sqrt(L), no norm: share that is wrong, worst seed", 0, 0.02,
+                "pass");
+    check_claim(result, "Adam, post-norm: share that is wrong, worst seed", 0, 0.02, "pass");
     rs_result_free(result);
 }
 
@@ -573,9 +646,12 @@ static void check_mixer(const rs_result *result, int task, int mixer)
     int sign = published[task][mixer];
     snprintf(name, sizeof name, "%s, %s", task ? "images" : "MQAR", mixer_names[mixer]);
     if (task == 0) {
-        double share = mean_of(one.right, SEEDS);
-        snprintf(text, sizeof text, "%s: accuracy of λ 1 at its best rate, 0.60 to 0.95", name);
-        check_claim(result, text, share, 0.175, share >= 0.6 && share <= 0.95 ? "pass" : "fail");
+        bool easy = mean_of(one.right, SEEDS) > 0.5;
+        for (int s = 0; s < SEEDS; s++)
+            by[s] = easy ? 1 - one.right[s] : one.right[s];
+        snprintf(text, sizeof text, "%s: accuracy of λ 1 at its best rate, away from 0 and 1 by",
+                 name);
+        check_order(result, text, by, SEEDS, "fail");
     }
     take_away(by, one.right, none.right);
     snprintf(text, sizeof text, "%s: accuracy that λ 0 loses against λ 1, best rates", name);
@@ -631,7 +707,23 @@ static void check_ways(const rs_table *table)
     }
 }
 
-/* Gradients at the start are the networks' own: their claims are held against their table. */
+/* log10 gQ/gV of the last layer, by seed, λ 1 less λ 0. */
+static void seed_ratios(double by[SEEDS], const rs_result *result, int mixer)
+{
+    const rs_table *table = rs_result_table(result, "lambda_table1_seed_gradients");
+    assert_int_equal(rs_table_rows(table), MIXERS * 4 * 2 * SEEDS);
+    memset(by, 0, SEEDS * sizeof *by);
+    for (size_t row = 0; row < rs_table_rows(table); row++) {
+        double strength = rs_lab_cell(table, row, "skip");
+        bool own = strcmp(rs_lab_cell_text(table, row, "mixer"), mixer_names[mixer]) == 0;
+        if (!own || rs_lab_cell(table, row, "layer") != 1 || (strength != 0 && strength != 1))
+            continue;
+        double q_v = rs_lab_cell(table, row, "log10_g_q") - rs_lab_cell(table, row, "log10_g_v");
+        by[(int)rs_lab_cell(table, row, "seed")] += strength == 1 ? q_v : -q_v;
+    }
+}
+
+/* Gradients at the start are the networks' own: their claims are held against their tables. */
 static void check_starts(const rs_result *result)
 {
     const rs_table *table = rs_result_table(result, "lambda_table1_gradients");
@@ -653,6 +745,13 @@ static void check_starts(const rs_result *result)
                  mixer_names[mixer], more > 0, more <= 0);
         size_t row = claim_row(claims, text);
         assert_true(fabs(rs_lab_cell(claims, row, "measured") - fabs(more)) < 1e-12);
+        double by[SEEDS], squares = 0;
+        seed_ratios(by, result, mixer);
+        assert_true(fabs(mean_of(by, SEEDS) - more) < 1e-12);
+        for (int s = 0; s < SEEDS; s++)
+            squares += pow(by[s] - more, 2);
+        assert_true(fabs(rs_lab_cell(claims, row, "tolerance") -
+                         2 * sqrt(squares / (SEEDS * (SEEDS - 1)))) < 1e-12);
     }
 }
 
@@ -683,7 +782,8 @@ static void one_seed_shows_no_order(void **state)
               {"skipless-train", fill_skipless, 4},
               {"kobayashi-table1-small", fill_table, 4},
               {"kobayashi-fig3", fill_fig3, 12},
-              {"lambda-table1-small", fill_lambda, 16}};
+              {"lambda-table1-small", fill_lambda, 20},
+              {"noci-table1-small", fill_noci, 4}};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         rs_kept_runs kept = {.fill = of[i].fill};
         rs_result *result = run_made_up(of[i].id, &kept, &(rs_lab_options){.seeds = 1});
@@ -710,6 +810,7 @@ int main(void)
         cmocka_unit_test(skipless_on_a_text),
         cmocka_unit_test(table_of_decays),
         cmocka_unit_test(ranks_by_decay),
+        cmocka_unit_test(optimisers),
         cmocka_unit_test(strengths),
         cmocka_unit_test(a_run_of_the_table_diverges),
         cmocka_unit_test(one_seed_shows_no_order),

@@ -162,6 +162,40 @@ static void the_table_has_every_run(void **state)
     rs_lab_grid_close(&grid);
 }
 
+/* The last logged step is one at which it can be enough; a number that was seen has a column. */
+static void the_last_step_counts(void **state)
+{
+    (void)state;
+    static const rs_column shown[] = {RS_LAB_SEEN(0, "one", "one", "the first"),
+                                      RS_LAB_SEEN(1, "two", "two", "the second")};
+    double step[] = {0, STEPS}, late[] = {0.1, 0.95}, never[] = {0.1, 0.9}, seen[] = {3, 7};
+    rs_grid_run runs[RS_LAB_RATES * SEEDS] = {{0}};
+    rs_error err;
+    rs_lab_report report = {.result = rs_result_new("lab"), .experiment = "none"};
+    for (int i = 0; i < SEEDS; i++)
+        runs[i] = (rs_grid_run){.made = true,
+                                .diverged = NAN,
+                                .logs = 2,
+                                .step = step,
+                                .loss = step,
+                                .accuracy = i == 0 ? late : never,
+                                .seen = seen};
+    rs_lab_grid grid = described;
+    grid.of = runs;
+    grid.n_recipes = 1;
+    grid.shown = shown;
+    grid.n_shown = 2;
+    assert_int_equal(rs_lab_grid_table(&report, &grid, "runs", 0.9, &err), RS_OK);
+    const rs_table *table = rs_result_table(report.result, "runs");
+    assert_int_equal(rs_table_rows(table), SEEDS);
+    for (size_t row = 0; row < SEEDS; row++) {
+        double reached = rs_lab_cell(table, row, "reached");
+        assert_true(row == 0 ? reached == STEPS : isnan(reached));
+        assert_true(rs_lab_cell(table, row, "one") == 3 && rs_lab_cell(table, row, "two") == 7);
+    }
+    rs_result_free(report.result);
+}
+
 /* ---- runs that are kept ---- */
 
 static void name_db(char *path, size_t size)
@@ -316,6 +350,12 @@ static void seeds_and_their_spread(void **state)
     const rs_lab_spread three = rs_lab_spread_of(values, 3), one = rs_lab_spread_of(values, 1);
     assert_true(fabs(three.mean - 3) < 1e-15 && fabs(three.error - sqrt(14.0 / 6)) < 1e-15);
     assert_true(one.mean == 1 && isinf(one.error));
+    assert_true(three.n == 3 && one.n == 1 && isinf(rs_lab_order_error(one)));
+    /* t(0.975, n - 1)/1.96 from tables of Student's law, and the error itself of five and more */
+    static const double few[] = {6.483, 2.195, 1.624, 1, 1, 1};
+    for (int n = 2; n < 8; n++)
+        assert_true(fabs(rs_lab_order_error((rs_lab_spread){1, 0.5, n}) - few[n - 2] / 2) < 3e-4);
+    assert_true(rs_lab_order_error((rs_lab_spread){1, 0.5, 0}) == 0.5);
     assert_int_equal(rs_lab_seeds(&(rs_lab_options){.quick = true, .seeds = 3}, 5), 1);
     assert_int_equal(rs_lab_seeds(&(rs_lab_options){.seeds = 3}, 5), 3);
     assert_int_equal(rs_lab_seeds(&(rs_lab_options){.seeds = 9}, 5), 5);
@@ -331,6 +371,7 @@ int main(void)
         cmocka_unit_test(says_when_it_is_enough),
         cmocka_unit_test(the_best_of_equal_ones_is_sooner),
         cmocka_unit_test(the_table_has_every_run),
+        cmocka_unit_test(the_last_step_counts),
         cmocka_unit_test(a_grid_goes_on_where_it_was),
         cmocka_unit_test(foreign_files_are_refused),
         cmocka_unit_test(read_only_files_are_read),
