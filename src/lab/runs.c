@@ -93,11 +93,26 @@ static void see_log(rs_grid_run *run, const rs_result *result, int most)
     }
 }
 
+/* A run whose network is looked at. */
+typedef struct looked {
+    const rs_lab_grid *grid;
+    rs_grid_run *run;
+} looked;
+
+static rs_status look_at(void *user, rs_learner *learner, rs_train_task *task, rs_error *err)
+{
+    const looked *at = user;
+    return at->grid->look(at->run, learner, task, err);
+}
+
 static rs_status train(rs_grid_run *run, const rs_lab_grid *grid, const char *task,
                        const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
 {
     rs_result *result = NULL;
-    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, prepare, context, err));
+    looked at = {grid, run};
+    const rs_lab_finish finish = {&at, look_at};
+    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, prepare, grid->look ? &finish : NULL,
+                           context, err));
     see_log(run, result, logs_of(grid));
     if (isnan(run->diverged) && grid->see) grid->see(run, result);
     if (!isnan(run->diverged)) run->eval_loss = run->eval_accuracy = NAN;

@@ -37,6 +37,8 @@ typedef struct rs_lab_grid {
     /* Reads what else is wanted of a run that did not diverge: n_seen numbers, in run->seen. */
     int n_seen;
     void (*see)(rs_grid_run *run, const rs_result *result);
+    /* The same of the network itself, at the end; or NULL. */
+    rs_status (*look)(rs_grid_run *run, rs_learner *learner, rs_train_task *task, rs_error *err);
     const char *experiment;    /* the runs' name in `kept` */
     uint64_t data;             /* and what the user's data are (data.h); 0: none are read */
     struct rs_kept_runs *kept; /* runs that it has are not trained, others are added; or NULL */
