@@ -327,8 +327,12 @@ static rs_status hear_slope(void *user, int32_t layer, const rs_state_view *view
     return RS_OK;
 }
 
-static slopes slopes_of(const rs_network *network, const rs_batch *batch, const rs_loss *loss)
+/* listens: somebody hears what the read-out gives. */
+static slopes slopes_of(const rs_network *network, const rs_batch *batch, const rs_loss *loss,
+                        bool listens)
 {
+    const rs_tap ear = {.sites = 1u << RS_SITE_READ_OUT, .state = hear_nothing};
+    const rs_tap *const ears[] = {&ear};
     slopes s = {0};
     const rs_gradient_plan plan = {0};
     const rs_gradient_tap tap = {.user = &s, .state = hear_slope};
@@ -344,8 +348,8 @@ static slopes slopes_of(const rs_network *network, const rs_batch *batch, const 
     assert_int_equal(
         rs_gradients_open(&gradients, network, RS_PRECISION_F64, &plan, taps, 1, &context, &err),
         RS_OK);
-    assert_int_equal(rs_runner_gradient(&value, runner, batch, loss, gradients, NULL, 0, &err),
-                     RS_OK);
+    assert_int_equal(
+        rs_runner_gradient(&value, runner, batch, loss, gradients, ears, listens, &err), RS_OK);
     rs_gradients_close(gradients);
     rs_runner_close(runner);
     rs_weights_close(weights);
@@ -369,7 +373,7 @@ static void ties_go_to_the_first(void **state)
                 branch->after = (rs_norm_op){0};
             }
         const rs_loss loss = {.kind = RS_LOSS_SQUARE, .weight = 1};
-        slopes s = slopes_of(network, &b->batch, &loss);
+        slopes s = slopes_of(network, &b->batch, &loss, false);
         heard h = engine_of(network, &b->batch, RS_PRECISION_F64, 1);
         int64_t count = b->batch.begin[b->batch.samples] * network->d_model;
         for (int64_t i = 0; i < count; i++) {
@@ -380,6 +384,32 @@ static void ties_go_to_the_first(void **state)
         for (int l = 0; l < MOST_LAYERS; l++)
             free(s.by[l]);
         heard_free(&h);
+        built_free(b);
+    }
+}
+
+/* A loss at the last state goes around a read-out, whether or not somebody listens to it. */
+static void last_state_goes_around(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        built *b = read_new(700 + seed, 9, kinds[seed % KINDS]);
+        const rs_loss loss = {.kind = RS_LOSS_SQUARE, .weight = 1, .at_state = true};
+        size_t bytes = (size_t)(b->batch.begin[b->batch.samples] * b->network.d_model);
+        bytes *= sizeof(double);
+        slopes told = slopes_of(&b->network, &b->batch, &loss, true),
+               alone = slopes_of(&b->network, &b->batch, &loss, false);
+        b->network.read_out = (rs_read_out_op){0};
+        slopes without = slopes_of(&b->network, &b->batch, &loss, false);
+        for (int l = 0; l <= b->network.n_layers; l++) {
+            assert_memory_equal(told.by[l], alone.by[l], bytes);
+            assert_memory_equal(without.by[l], alone.by[l], bytes);
+        }
+        for (int l = 0; l < MOST_LAYERS; l++) {
+            free(told.by[l]);
+            free(alone.by[l]);
+            free(without.by[l]);
+        }
         built_free(b);
     }
 }
@@ -467,13 +497,10 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_as_written_out),
-        cmocka_unit_test(reads_in_single),
-        cmocka_unit_test(agrees_with_differences),
-        cmocka_unit_test(few_rows_are_read),
-        cmocka_unit_test(ties_go_to_the_first),
-        cmocka_unit_test(points_read_their_own_states),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(reads_as_written_out),         cmocka_unit_test(reads_in_single),
+        cmocka_unit_test(agrees_with_differences),      cmocka_unit_test(few_rows_are_read),
+        cmocka_unit_test(ties_go_to_the_first),         cmocka_unit_test(last_state_goes_around),
+        cmocka_unit_test(points_read_their_own_states), cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests_name("read_out", tests, NULL, NULL);
 }
