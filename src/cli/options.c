@@ -267,7 +267,7 @@ const cli_option cli_options[] = {
     {"fusion", "concat|max|gate", CLI_EDIT, RUN(edits), CLI_PROBE, NULL, NULL,
      .help = "One more row in table tokens: the states of all layers read together (untrained "
              "gates weigh "
-             "them equally)."},
+             "them equally). A model whose head reads them so has the row unasked, by its weights."},
     {"compat", "NAME", CLI_TEXT, AT(probe.compat), CLI_PROBE, NULL, NULL,
      .help = "A paper's own definitions: dong2021-code leaves in the ALBERT variants without MLP "
              "what the "

@@ -172,12 +172,20 @@ static bool is_of_head(rs_loss_kind kind)
     return is_of_rows(kind) || kind == RS_LOSS_OUTPUT;
 }
 
-/* d by the last layer's output. run->x is the final state. */
+static rs_status back_read_out(rs_runner *run, rs_error *err)
+{
+    rs_weights_hold(run->weights);
+    rs_status status = run->ops->back->read_out(run, &run->tape->d, err);
+    rs_weights_release(run->weights);
+    return status;
+}
+
+/* d by the last layer's output; of a read-out, as it alone was read. run->x is the final state. */
 static rs_status back_loss(rs_runner *run, double *loss, const rs_loss *wanted, rs_error *err)
 {
     const rs_back_ops *back = run->ops->back;
     rs_tape *tape = run->tape;
-    const rs_state *last = &tape->states[tape->layers];
+    const rs_state *last = tape->read_back ? &tape->read : &tape->states[tape->layers];
     const rs_norm_op *norm = &run->network->final_norm;
     bool behind = norm->kind != RS_NORM_NONE;
     if (is_of_head(wanted->kind)) {
@@ -190,7 +198,8 @@ static rs_status back_loss(rs_runner *run, double *loss, const rs_loss *wanted, 
         behind = behind && !wanted->at_state;
         RS_TRY(back->seed(run, loss, &tape->d, behind ? &run->x : last, wanted, err));
     }
-    return behind ? back->norm(run, &tape->d, last, &tape->d, norm, err) : RS_OK;
+    if (behind) RS_TRY(back->norm(run, &tape->d, last, &tape->d, norm, err));
+    return tape->read_back ? back_read_out(run, err) : RS_OK;
 }
 
 static rs_status back_network(rs_runner *run, double *loss, const rs_loss *wanted, rs_error *err)
@@ -201,6 +210,8 @@ static rs_status back_network(rs_runner *run, double *loss, const rs_loss *wante
     RS_TRY(rs_gradients_tell_state(run, tape->layers, &tape->d, err));
     for (run->layer = tape->layers - 1; run->layer >= 0; run->layer--) {
         RS_TRY(back_layer(run, err));
+        if (tape->read_back && run->layer > 0)
+            run->ops->back->add_read(run, &tape->d, run->layer - 1);
         RS_TRY(rs_gradients_tell_memory(run, err));
         RS_TRY(rs_gradients_tell_state(run, run->layer, &tape->d, err));
     }
@@ -309,10 +320,13 @@ rs_status rs_runner_gradient(double *loss, rs_runner *runner, const rs_batch *ba
     double unused = 0;
     RS_TRY(rs_run_begin(runner, batch, taps, n_taps, err));
     rs_status status = check_wanted(runner, batch, wanted, gradients, err);
+    bool read = is_of_head(wanted->kind) || !wanted->at_state;
     if (status == RS_OK) status = pick_rows(runner, wanted, gradients, err);
+    if (status == RS_OK) status = rs_run_plan_read_out(runner, read, err);
     if (status == RS_OK) status = rs_tape_open(runner, rs_gradients_plan(gradients), err);
     if (status == RS_OK) {
         runner->tape->into = gradients;
+        runner->tape->read_back = runner->reads && read;
         status = rs_run_network(runner, !is_of_rows(wanted->kind), err);
     }
     if (status == RS_OK) status = back_network(runner, loss ? loss : &unused, wanted, err);
@@ -324,6 +338,7 @@ static rs_status run_loss(rs_runner *run, double *loss, const rs_loss *wanted, r
 {
     RS_TRY(check_targets(run, run->batch, wanted, err));
     RS_TRY(pick_rows(run, wanted, NULL, err));
+    RS_TRY(rs_run_plan_read_out(run, true, err));
     RS_TRY(rs_run_network(run, false, err));
     rs_weights_hold(run->weights);
     rs_status status = run->ops->back->head(run, loss, NULL, &run->x, wanted, err);

@@ -411,6 +411,14 @@ rs_status rs_run_layer(rs_runner *run, rs_error *err)
     return rs_run_check_files(run->network, err);
 }
 
+/* The running state becomes what is read of those behind all layers. */
+static rs_status read_states(rs_runner *run, rs_error *err)
+{
+    RS_TRY(run->ops->read_out(run, &run->x, err));
+    RS_TRY(tell(run, RS_SITE_READ_OUT, run->network->n_layers, &run->x, err));
+    return run->tape ? run->ops->copy(run, &run->tape->read, &run->x, err) : RS_OK;
+}
+
 rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err)
 {
     const rs_network *network = run->network;
@@ -421,8 +429,10 @@ rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err)
         RS_TRY(rs_run_layer(run, err));
         run->passed += network->layers[run->layer].n_branches;
         RS_TRY(tell(run, RS_SITE_BLOCK_OUT, run->layer + 1, &run->x, err));
+        if (run->reads) RS_TRY(run->ops->keep(run, &run->x, run->layer, err));
     }
     if (run->tape) RS_TRY(run->ops->copy(run, &run->tape->states[run->layer], &run->x, err));
+    if (run->reads) RS_TRY(read_states(run, err));
     if (network->final_norm.kind != RS_NORM_NONE)
         RS_TRY(run->ops->norm(run, &run->x, &run->x, &network->final_norm, err));
     RS_TRY(tell(run, RS_SITE_FINAL, network->n_layers, &run->x, err));
@@ -482,7 +492,8 @@ rs_status rs_runner_run(rs_runner *runner, const rs_batch *batch, const rs_tap *
 {
     RS_TRY(rs_run_begin(runner, batch, taps, n_taps, err));
     rs_tape_close(runner); /* nobody goes back */
-    rs_status status = rs_run_network(runner, true, err);
+    rs_status status = rs_run_plan_read_out(runner, false, err);
+    if (status == RS_OK) status = rs_run_network(runner, true, err);
     rs_run_end(runner);
     return status;
 }

@@ -57,6 +57,8 @@ typedef enum rs_site {
     RS_SITE_BLOCK_OUT, /* behind layer l, before any final norm; l = 0: what enters layer 1 */
     RS_SITE_MIXER_OUT, /* what the mixer of layer l gives, before norm, scale and skip; of several
                           side by side the sum; not told of a layer without */
+    RS_SITE_READ_OUT,  /* what the read-out makes of the states behind all layers, before the final
+                          norm; l = number of layers; not told of a network without */
     RS_SITE_FINAL,     /* after the final norm; l = number of layers */
     RS_SITE_COUNT
 } rs_site;

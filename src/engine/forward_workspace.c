@@ -113,6 +113,7 @@ void rs_run_release(rs_runner *run)
         rs_kept_give(memory, states[i]->store.data);
     rs_kept_give(memory, run->spread_begin.data);
     rs_kept_give(memory, run->picked_store.data);
+    rs_kept_give(memory, run->read.data);
     for (int i = 0; i < RS_ROOMS; i++)
         rs_kept_give(memory, run->rooms[i].data);
     for (int i = 0; run->thread_rooms && i < run->threads; i++)

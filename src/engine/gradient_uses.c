@@ -167,6 +167,7 @@ static void list_uses(uses_list *list)
         for (at.branch = 0; at.branch < network->layers[at.layer].n_branches; at.branch++)
             add_branch(&at, &network->layers[at.layer].branches[at.branch]);
     at.layer = at.branch = -1;
+    add_list(&at, &rs_read_out_weights, &network->read_out);
     add_outer_norm(&at, "final", &network->final_norm);
     add_list(&at, &rs_head_weights, &network->head);
 }

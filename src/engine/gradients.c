@@ -66,6 +66,9 @@ rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_pr
     *out = NULL;
     RS_TRY(check_ways(network, rs_ops_of(precision), err));
     RS_TRY(check_held(network, plan->hold, err));
+    if (plan->hold & RS_HOLD_GATE && network->read_out.kind == RS_FUSION_GATE)
+        return rs_fail(err, RS_E_UNSUPPORTED, "relevance", "ask for gradients (--grad)",
+                       "the gate of a read-out is not held");
     if (plan->numbers & RS_NUMBERS_SHAPED && precision == RS_PRECISION_RESIDUAL)
         return rs_fail(err, RS_E_UNSUPPORTED, "--precision", "take --precision f64 or f32",
                        "this precision has no derivatives by the gains of shaped attention");

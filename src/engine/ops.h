@@ -67,6 +67,8 @@ typedef enum rs_room {
     RS_ROOM_VALUES,
     RS_ROOM_PICKED,
     RS_ROOM_GATHERED,
+    RS_ROOM_READ_WEIGHTS,
+    RS_ROOM_READ_SCORES,
     /* of the residual precision */
     RS_ROOM_VIEW,
     RS_ROOM_PAIR_Q,
@@ -135,6 +137,7 @@ struct rs_runner {
         *picked_begin; /* the latter [samples + 1]: the first one of each sample */
     int64_t n_picked;
     int32_t picks;
+    bool reads;        /* the states behind all layers are kept and read together */
     int64_t head_from; /* first row whose logits are wanted */
     int64_t passed;    /* branches of the layers before */
     rs_batch spread;   /* the batch behind the place where points part */
@@ -144,6 +147,7 @@ struct rs_runner {
     /* kept */
     rs_state x, normed, branch_out, joined, mixed, wide;
     rs_work_buffer spread_begin, picked_store;
+    rs_work_buffer read; /* what the read-out reads, or derivatives by it, in a form of the precision */
     rs_work_buffer rooms[RS_ROOMS];
     rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];
@@ -179,6 +183,10 @@ struct rs_ops {
     void (*pick)(rs_runner *run, rs_state *x);
     /* drops numbers of a state, or of a derivative by one; NULL: the precision does not */
     void (*drop)(rs_runner *run, rs_state *x, rs_drop_place place);
+    /* keeps x, of all rows or of those that go on, which layer `layer` (from 0) gave; then x = the
+     * read-out of all that were kept (rs_read_out_op). NULL: the precision does not */
+    rs_status (*keep)(rs_runner *run, const rs_state *x, int32_t layer, rs_error *err);
+    rs_status (*read_out)(rs_runner *run, rs_state *x, rs_error *err);
     /* tells the taps the logits of rows head_from .. */
     rs_status (*head)(rs_runner *run, const rs_state *in, rs_error *err);
     /* the state as plain numbers */
@@ -220,6 +228,15 @@ rs_status rs_run_tell_matrix(const rs_runner *run, const rs_attention_view *matr
 bool rs_run_wants_mixing(const rs_runner *run);
 rs_status rs_run_tell_mixing(const rs_runner *run, const rs_mixing_numbers *of, int32_t matrices,
                              rs_error *err);
+
+/* read_out.c: sets run->reads: where the read-out is wanted, or a tap asks for what is behind it. Fails
+ * where it is to run and cannot. */
+rs_status rs_run_plan_read_out(rs_runner *run, bool wanted, rs_error *err);
+/* Rows that go on behind the last layer, which are those that are read. */
+static inline int64_t rs_run_read_rows(const rs_runner *run)
+{
+    return run->picks >= 0 ? run->n_picked : run->rows;
+}
 
 /* forward.c: runs all branches of layer run->layer, telling the taps. */
 rs_status rs_run_layer(rs_runner *run, rs_error *err);

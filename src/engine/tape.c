@@ -30,8 +30,8 @@ void rs_tape_close(rs_runner *run)
 {
     rs_tape *tape = run->tape;
     if (!tape) return;
-    rs_state *states[] = {&tape->d,    &tape->d_joined, &tape->d_out,
-                          &tape->d_in, &tape->picked,   &tape->spread};
+    rs_state *states[] = {&tape->d,      &tape->d_joined, &tape->d_out, &tape->d_in,
+                          &tape->picked, &tape->spread,   &tape->read};
     for (int i = 0; i < RS_ROOMS; i++)
         give(run, &tape->again.kept[i]);
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
@@ -80,6 +80,7 @@ uint64_t rs_runner_tape(const rs_runner *run)
     const rs_tape *tape = run->tape;
     uint64_t bytes = 0;
     if (!tape) return 0;
+    bytes += tape->read.store.bytes;
     for (int32_t l = 0; l <= tape->layers; l++)
         bytes += tape->states[l].store.bytes;
     for (int64_t r = 0; r < records_of(tape); r++) {
@@ -162,7 +163,8 @@ uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
                        const rs_gradient_plan *plan, int64_t rows)
 {
     const rs_ops *ops = rs_ops_of(precision);
-    double row = (double)network->d_model * (double)ops->size * (double)(network->n_layers + 1);
+    int32_t states = network->n_layers + 1 + (network->read_out.kind != RS_FUSION_NONE);
+    double row = (double)network->d_model * (double)ops->size * (double)states;
     for (int32_t b = 0; b < RS_BRANCHES_MAX; b++)
         row += place_bytes(network, ops, b, plan);
     row += again_bytes(network, ops);

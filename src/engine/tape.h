@@ -27,6 +27,7 @@ struct rs_tape {
     unsigned hold; /* RS_HOLD_... */
     int32_t layers;
     rs_state *states;   /* [layers + 1]: what each layer reads, and the last one's output */
+    rs_state read;      /* what the read-out gave, where it ran */
     rs_record *records; /* [layers, RS_BRANCHES_MAX], of one layer with recomputation */
     rs_gradients *into;
     /* the way back: the derivative by the running state, by what a layer's first branch read and by
@@ -35,6 +36,7 @@ struct rs_tape {
     rs_state picked; /* what the branch that picks read, of the picked rows */
     rs_state spread; /* a derivative by all rows, of which those by others than the picked are 0 */
     bool joined;     /* d_joined holds something */
+    bool read_back;  /* the way back goes through the read-out */
     rs_work_buffer d_memory; /* [rows of memory, width] double */
     int64_t memory_width;    /* 0: nothing has read the memory yet */
     /* of what is told next: its numbers are to be multiplied by 2^exponent; nothing was subtracted
@@ -85,6 +87,10 @@ struct rs_back_ops {
     rs_status (*add)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
     /* out: of all rows, those of `in` where they are picked, 0 elsewhere; NULL: as rs_ops.pick */
     rs_status (*spread)(rs_runner *run, rs_state *out, const rs_state *in, rs_error *err);
+    /* d, by what the read-out gave, becomes that by the last layer's output as it was read; and d += the
+     * same of layer `layer` (from 0). NULL: as rs_ops.read_out */
+    rs_status (*read_out)(rs_runner *run, rs_state *d, rs_error *err);
+    void (*add_read)(rs_runner *run, rs_state *d, int32_t layer);
     /* d = the loss's derivative by a state of the last layer (RANDOM, SQUARE, LENGTH) */
     rs_status (*seed)(rs_runner *run, double *loss, rs_state *d, const rs_state *x,
                       const rs_loss *wanted, rs_error *err);

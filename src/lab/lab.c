@@ -77,6 +77,7 @@ const rs_lab_experiment *const rs_lab_experiments[] = {
     &rs_lab_noci_table1_small,
     &rs_lab_gap_training,
     &rs_lab_skipless_train,
+    &rs_lab_fusion_train,
     &rs_lab_alarms,
 };
 const size_t rs_lab_n_experiments = sizeof rs_lab_experiments / sizeof *rs_lab_experiments;

@@ -189,6 +189,7 @@ extern const rs_lab_experiment rs_lab_noci_fig5_adam;
 extern const rs_lab_experiment rs_lab_noci_table1_small;
 extern const rs_lab_experiment rs_lab_gap_training;
 extern const rs_lab_experiment rs_lab_skipless_train;
+extern const rs_lab_experiment rs_lab_fusion_train;
 extern const rs_lab_experiment rs_lab_alarms;
 
 /* What the tables that all share can have, for rs_explain. */
@@ -206,6 +207,7 @@ extern const rs_table_kind rs_lab_experiments_kind, rs_lab_claims_kind, rs_lab_v
     rs_lab_lambda_ways_kind, rs_lab_lambda_runs_kind, rs_lab_lambda_starts_kind,
     rs_lab_lambda_seed_starts_kind, rs_lab_ensembles_lengths_kind, rs_lab_ensembles_lesions_kind,
     rs_lab_ensembles_seed_lengths_kind, rs_lab_ensembles_seed_lesions_kind, rs_lab_gap_ways_kind,
-    rs_lab_gap_runs_kind, rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind;
+    rs_lab_gap_runs_kind, rs_lab_skipless_ways_kind, rs_lab_skipless_runs_kind,
+    rs_lab_fusion_ways_kind, rs_lab_fusion_tokens_kind, rs_lab_fusion_runs_kind;
 
 #endif

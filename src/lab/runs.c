@@ -126,12 +126,20 @@ typedef struct training {
     const rs_context *context;
 } training;
 
-static rs_status train(void *user, const char *task, rs_error *err)
+static rs_status look_at(void *user, rs_learner *learner, rs_train_task *task, rs_error *err)
 {
     const training *t = user;
+    return t->grid->look(t->run, learner, task, err);
+}
+
+static rs_status train(void *user, const char *task, rs_error *err)
+{
+    training *t = user;
     rs_grid_run *run = t->run;
     rs_result *result = NULL;
-    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, t->prepare, t->context, err));
+    const rs_lab_finish finish = {t, look_at};
+    RS_TRY(rs_lab_train_to(&result, &run->diverged, task, t->prepare,
+                           t->grid->look ? &finish : NULL, t->context, err));
     see_log(run, result, logs_of(t->grid));
     if (isnan(run->diverged) && t->grid->see) t->grid->see(run, result);
     if (!isnan(run->diverged)) run->eval_loss = run->eval_accuracy = NAN;

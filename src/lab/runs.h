@@ -37,8 +37,9 @@ typedef struct rs_lab_grid {
     /* Reads what else is wanted of a run that did not diverge: n_seen numbers, in run->seen. */
     int n_seen;
     void (*see)(rs_grid_run *run, const rs_result *result);
-    const rs_column
-        *shown; /* [n_shown] RS_LAB_SEEN: columns of the first of these numbers; or NULL */
+    /* The same of the network itself, at the end; or NULL. */
+    rs_status (*look)(rs_grid_run *run, rs_learner *learner, rs_train_task *task, rs_error *err);
+    const rs_column *shown; /* [n_shown] RS_LAB_SEEN: columns of the first numbers seen; or NULL */
     int n_shown;
     const char *experiment;    /* the runs' name in `kept` */
     uint64_t data;             /* and what the user's data are (data.h); 0: none are read */
@@ -49,8 +50,8 @@ typedef struct rs_lab_grid {
 
 /* Opens the data that a grid trains on, if they are the user's, and trains nothing. */
 rs_status rs_lab_grid_try(const rs_lab_grid *grid, const rs_context *context, rs_error *err);
-/* Trains the whole grid; progress tells how many runs are over. A run that is kept is taken from there. Whatever it returns, the grid is to be
- * closed. Errors: those of a task, RS_E_INTERRUPTED. */
+/* Trains the whole grid; progress tells how many runs are over. A run that is kept is taken from there.
+ * Whatever it returns, the grid is to be closed. Errors: those of a task, RS_E_INTERRUPTED. */
 rs_status rs_lab_grid_train(rs_lab_grid *grid, const rs_context *context, rs_error *err);
 void rs_lab_grid_close(rs_lab_grid *grid);
 /* Says how many runs, of how many steps, n grids are, `apart` bytes from one to the next (those without

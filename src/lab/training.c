@@ -39,13 +39,16 @@ static rs_status run_task(rs_run_outcome *outcome, rs_run_request *request, cons
 }
 
 static rs_status train(rs_result **out, rs_run_outcome *outcome, const char *text,
-                       const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
+                       const rs_lab_prepare *prepare, const rs_lab_finish *finish,
+                       const rs_context *context, rs_error *err)
 {
     *out = rs_result_new("train");
     if (!*out) return rs_fail_memory(err, "a result", 1);
     rs_run_request request = {.result = *out,
                               .prepare = prepare ? prepare->run : NULL,
-                              .prepare_user = prepare ? prepare->user : NULL};
+                              .prepare_user = prepare ? prepare->user : NULL,
+                              .finish = finish ? finish->run : NULL,
+                              .finish_user = finish ? finish->user : NULL};
     rs_status status = run_task(outcome, &request, text, context, err);
     if (status == RS_OK) return RS_OK;
     rs_result_free(*out);
@@ -57,7 +60,7 @@ rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *
                        const rs_context *context, rs_error *err)
 {
     rs_run_outcome outcome = {0};
-    RS_TRY(train(out, &outcome, text, prepare, context, err));
+    RS_TRY(train(out, &outcome, text, prepare, NULL, context, err));
     if (outcome.end != RS_RUN_NOT_FINITE) return RS_OK;
     rs_result_free(*out);
     *out = NULL; /* a run whose numbers are none has nothing to compare */
@@ -66,11 +69,12 @@ rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *
 }
 
 rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
-                          const rs_lab_prepare *prepare, const rs_context *context, rs_error *err)
+                          const rs_lab_prepare *prepare, const rs_lab_finish *finish,
+                          const rs_context *context, rs_error *err)
 {
     rs_run_outcome outcome = {0};
     *diverged = NAN;
-    RS_TRY(train(out, &outcome, text, prepare, context, err));
+    RS_TRY(train(out, &outcome, text, prepare, finish, context, err));
     if (outcome.end == RS_RUN_NOT_FINITE) *diverged = (double)outcome.step;
     return RS_OK;
 }

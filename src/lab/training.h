@@ -14,25 +14,27 @@ typedef struct rs_lab_prepare {
     rs_status (*run)(void *user, rs_learner *learner, rs_error *err);
 } rs_lab_prepare;
 
+/* What sees the network that a run ended with, and its task. */
+typedef struct rs_lab_finish {
+    void *user;
+    rs_status (*run)(void *user, rs_learner *learner, rs_train_task *task, rs_error *err);
+} rs_lab_finish;
+
 /* Runs the task `text` (JSON with ' for ") on one thread, writes no file, and gives the result with its
  * tables, which the caller frees. Fails with RS_E_INTERNAL where the loss is not finite. */
 rs_status rs_lab_train(rs_result **out, const char *text, const rs_lab_prepare *prepare,
                        const rs_context *context, rs_error *err);
 
 /* The same of a run that may diverge: *diverged is the step at which its loss or a gradient was no
- * number, and the tables end there; NaN: it did not. */
+ * number, and the tables end there; NaN: it did not, and
+ * `finish` (or NULL) saw the network. */
 rs_status rs_lab_train_to(rs_result **out, double *diverged, const char *text,
-                          const rs_lab_prepare *prepare, const rs_context *context, rs_error *err);
+                          const rs_lab_prepare *prepare, const rs_lab_finish *finish,
+                          const rs_context *context, rs_error *err);
 
 /* Opens the data of such a task, and trains nothing: what is wrong with the user's is said before other
  * runs have taken their time. */
 rs_status rs_lab_try_data(const char *text, const rs_context *context, rs_error *err);
-
-/* What sees the network that a run ended with, and its task. */
-typedef struct rs_lab_finish {
-    void *user;
-    rs_status (*run)(void *user, rs_learner *learner, rs_train_task *task, rs_error *err);
-} rs_lab_finish;
 
 /* Trains as rs_lab_train does, for what `finish` sees. *diverged: the loss stopped being finite, which is
  * no failure here; nothing was seen then. */

@@ -27,6 +27,7 @@ static const rs_role weight_roles[RS_ARCH_WEIGHTS] = {
     [RS_ARCH_WDT] = RS_ROLE_SSM_DT,
     [RS_ARCH_CONV] = RS_ROLE_SSM_CONV,
     [RS_ARCH_MAP] = RS_ROLE_EMBED_PROJECTION,
+    [RS_ARCH_FUSION] = RS_ROLE_HEAD_FUSION,
 };
 /* Roles that a name of "init" stands for beside its own. */
 static const struct {
@@ -38,9 +39,9 @@ static const struct {
     {RS_ARCH_WIN, RS_ROLE_DELTA_A},
 };
 static const char *const weight_names[RS_ARCH_WEIGHTS] = {
-    "init.wq", "init.wk",        "init.wv",       "init.wo",       "init.w1",   "init.wg",
-    "init.w2", "init.embedding", "init.position", "init.relative", "init.head", "init.win",
-    "init.wx", "init.wdt",       "init.conv",     "init.map"};
+    "init.wq", "init.wk",        "init.wv",       "init.wo",       "init.w1",    "init.wg",
+    "init.w2", "init.embedding", "init.position", "init.relative", "init.head",  "init.win",
+    "init.wx", "init.wdt",       "init.conv",     "init.map",      "init.fusion"};
 
 const char *rs_arch_init_name(rs_role role)
 {

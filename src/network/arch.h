@@ -18,8 +18,9 @@
  * embed          null                        {"map": none | linear | mlp, "map_width": M, "norm":
  *                                            false}: the same behind the embeddings of tokens
  * outputs        null                        width of the head; null: vocab, or no head
- * fusion         "none"                      concat, max, gate: the states of all layers are measured
- *                                            together as well; the head does not read them so
+ * fusion         "none"                      concat, max, gate: the head reads the states of all
+ *                                            layers together, by weights of their own; without a
+ *                                            head they are measured together as well
  * mixer          "attention"                 mamba, mamba2, linear_attention, s4d,
  *                                            gated_recurrence, gated_delta, short_conv, graph; a
  *                                            list gives one a layer
@@ -67,10 +68,11 @@
  * graph          null                        {"file": FILE.npy, "form": row | symmetric | attention
  *                                            | given} of mixer graph; seq_len is then the file's
  * init           {}                          laws by weight: wq wk wv wo w1 wg w2 embedding
- *                                            position relative head win wx wdt conv map;
+ *                                            position relative head win wx wdt conv map fusion;
  *                                            default normal(0, 1/fan_in), 2/fan_in for w1 of relu,
  *                                            normal(0, 1) for embedding, position, uniform(-b, b)
- *                                            for wdt and conv, b = 1/sqrt(fan_in); "wo": "none"
+ *                                            for wdt and conv, b = 1/sqrt(fan_in), zero for fusion
+ *                                            of a gate; "wo": "none"
  *                                            merges attention's W_O into W_V; "wv" and "wo" of
  *                                            "identity" are absent maps: values are the tokens, each
  *                                            head's its stretch of them (whole with "wo": "none");
@@ -171,6 +173,7 @@ typedef enum rs_arch_weight {
     RS_ARCH_WDT,
     RS_ARCH_CONV,
     RS_ARCH_MAP,
+    RS_ARCH_FUSION,
     RS_ARCH_WEIGHTS
 } rs_arch_weight;
 

@@ -80,6 +80,21 @@ static rs_status add_embedding(const rs_arch_build *b)
     return arch->embed.norm ? rs_arch_full_norm(&embedding->norm, b, RS_ROLE_NORM_EMBED) : RS_OK;
 }
 
+/* Shi et al. 2022: what the head reads of all layers. A softmax over layers does not see what is added to
+ * all of them, so a gate has no bias. */
+static rs_status add_read_out(const rs_arch_build *b)
+{
+    const rs_arch *arch = b->arch;
+    rs_read_out_op *op = &b->network->read_out;
+    int64_t d = arch->d_model;
+    if (!arch->outputs && !arch->vocab) return RS_OK; /* nothing reads it */
+    op->kind = arch->fusion;
+    if (op->kind == RS_FUSION_CONCAT) op->map = rs_arch_map(d, arch->depth * d);
+    if (op->kind == RS_FUSION_GATE) op->map = rs_arch_map(1, d);
+    if (op->map.out == 0) return RS_OK;
+    return rs_arch_matrix(&op->map.weight, b, RS_ROLE_HEAD_FUSION, op->map.out, op->map.in);
+}
+
 static rs_status add_head(const rs_arch_build *b)
 {
     const rs_arch *arch = b->arch;
@@ -102,5 +117,6 @@ rs_status rs_arch_ends(rs_arch_build *b)
     if (arch->norm == RS_ARCH_NORM_PRE || arch->norm == RS_ARCH_NORM_SANDWICH)
         RS_TRY(rs_arch_state_norm(&b->network->final_norm, b, RS_ROLE_NORM_FINAL));
     RS_TRY(add_embedding(b));
+    RS_TRY(add_read_out(b));
     return add_head(b);
 }

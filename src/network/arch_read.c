@@ -19,9 +19,9 @@ static const char *const field_names[] = {
     "share_layers", "decay",       "value_map", "feature_map", "normalised", "without_self",
     "graph",        "norm_affine", "bias",      "outputs",     "rows",       "embed",
     "block",        "fusion",      NULL};
-static const char *const init_names[] = {"wq", "wk",        "wv",       "wo",       "w1",   "wg",
-                                         "w2", "embedding", "position", "relative", "head", "win",
-                                         "wx", "wdt",       "conv",     "map",      NULL};
+static const char *const init_names[] = {"wq", "wk",        "wv",       "wo",       "w1",     "wg",
+                                         "w2", "embedding", "position", "relative", "head",   "win",
+                                         "wx", "wdt",       "conv",     "map",      "fusion", NULL};
 static const char *const input_names[] = {"law", "rho", "norm2", NULL};
 
 static const char *const whole_names[] = {"depth",     "d_model", "heads",  "kv_heads",
@@ -428,6 +428,8 @@ static rs_status read_init(const rs_arch_reader *r)
         arch->init[w] = "normal(0, 1/fan_in)";
     if (arch->mlp == RS_ARCH_MLP_RELU) arch->init[RS_ARCH_W1] = "normal(0, 2/fan_in)";
     arch->init[RS_ARCH_EMBEDDING] = arch->init[RS_ARCH_POSITION] = "normal(0, 1)";
+    /* so that all layers weigh the same */
+    if (arch->fusion == RS_FUSION_GATE) arch->init[RS_ARCH_FUSION] = "zero";
     arch->init[RS_ARCH_WDT] = arch->init[RS_ARCH_CONV] = "uniform(-1/sqrt(fan_in), 1/sqrt(fan_in))";
     const json_t *json = json_object_get(r->json, "init");
     if (!json) return RS_OK;

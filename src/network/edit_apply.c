@@ -27,6 +27,10 @@ static rs_status change_depth(const rs_edition *e)
     if (to == 0 || to == from) return RS_OK;
     if (from == 0)
         return rs_edition_refuse(e, "--depth", NULL, "this network has no layer to repeat");
+    if (network->read_out.kind == RS_FUSION_CONCAT)
+        return rs_edition_refuse(e, "--depth", "leave it out",
+                                 "the read-out has weights for the states of just its layers "
+                                 "(\"fusion\": \"concat\")");
     if (to > from) {
         rs_layer *layers = rs_arena_alloc(network->arena, (size_t)to, sizeof *layers);
         if (!layers) return rs_fail_memory(e->err, "repeated layers", (size_t)to * sizeof *layers);

@@ -285,8 +285,19 @@ class Model:
         x = skip * x + scale * y
         return self.norm(x, p + "norm_after") if norm == "post" else x
 
+    def read_out(self, seen):
+        """What final norm and head read of the states behind all layers; without a head the last one."""
+        kind, together = self.a.get("fusion", "none"), torch.stack(seen)
+        if kind == "none" or "head.weight" not in self.w:
+            return seen[-1]
+        if kind == "max":
+            return together.max(0).values
+        if kind == "gate":
+            return (F.linear(together, self.w["fusion.weight"]).softmax(0) * together).sum(0)
+        return F.linear(torch.cat(seen, -1), self.w["fusion.weight"])
+
     def states(self, x):
-        a = self.a
+        a, seen = self.a, []
         for layer in range(a["depth"]):
             p = f"layers.{0 if a['share_layers'] else layer}."
             mixer = a["mixer"] if isinstance(a["mixer"], str) else a["mixer"][layer]
@@ -294,6 +305,8 @@ class Model:
             x = self.branch(x, getattr(self, mixer), p + "mixer.", layer, a["skip_mixer"][layer], a["branch_mixer"][layer])
             if a["mlp"] != "none":
                 x = self.branch(x, self.mlp, p + "mlp.", layer, a["skip_mlp"][layer], a["branch_mlp"][layer], read)
+            seen.append(x)
+        x = self.read_out(seen)
         x = self.norm(x, "final_norm") if a["norm"] in ("pre", "sandwich") else x
         return self.map(x, "head") if "head.weight" in self.w else x
 

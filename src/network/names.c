@@ -142,6 +142,7 @@ static rs_status walk_network(rs_network *network, place_visit *visit, void *use
         }
     w.layer = w.branch = -1;
     w.prefix[0] = 0;
+    RS_TRY(walk_list(&w, &rs_read_out_weights, &network->read_out, ""));
     RS_TRY(walk_norm(&w, &network->final_norm, RS_ROLE_UNKNOWN, "final_norm"));
     return walk_head(&w, &network->head);
 }

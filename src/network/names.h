@@ -7,6 +7,7 @@
  *     layers.0.mixer.q.weight, .bias      head.weight, .bias
  *     layers.0.mixer.norm_before.gain     layers.0.mixer.a_log
  *     layers.0.mixer.conv.weight          layers.0.mlp.up.weight
+ *     fusion.weight
  *
  * A layer's number is that of its weights: shared layers have those of the first. Names follow the
  * lists of weights (op_traits.h), in small letters and with _ for blanks.

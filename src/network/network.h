@@ -399,6 +399,15 @@ typedef enum rs_fusion {
     RS_FUSION_GATE
 } rs_fusion;
 
+/* What final norm and head read in the place of the last state, a token by itself, of the states
+ * H_1 ... H_L behind the layers (docs/theory/signal.md, 5): CONCAT map [H_1 | ... | H_L]; MAX the
+ * largest, entry by entry; GATE sum_k I_k H_k, I the softmax over k of map H_k. */
+typedef struct rs_read_out_op {
+    rs_fusion kind; /* NONE: they read the last state */
+    rs_dense
+        map; /* CONCAT: from n_layers*d_model to d_model; GATE: from d_model to 1; MAX: absent */
+} rs_read_out_op;
+
 typedef enum rs_pooling {
     RS_POOLING_NONE,
     RS_POOLING_MEAN,
@@ -414,11 +423,12 @@ typedef struct rs_network {
     rs_embedding_op embedding;
     rs_layer *layers; /* in the arena */
     int32_t n_layers; /* as applied: shared blocks are listed as often as they run */
+    rs_read_out_op read_out;
     rs_norm_op final_norm;
     rs_head_op head;
-    rs_fusion fusion;          /* read-out over all states beside the head, which does not read it
-                         (docs/theory/signal.md, 5) */
-    int64_t max_positions;     /* longest text; 0: no limit by construction */
+    rs_fusion fusion;      /* that probe measures: the read-out's; without one untrained, of states
+                         that nothing reads so */
+    int64_t max_positions; /* longest text; 0: no limit by construction */
     int64_t trained_positions; /* rotary positions: the length that the configuration was made for,
                                   no limit; 0: not said */
     int64_t padding_id;  /* transformers takes this id for padding wherever it stands, and counts no

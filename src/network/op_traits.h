@@ -42,8 +42,8 @@ typedef struct rs_weight_list {
         (array), sizeof(array) / sizeof *(array)                                                   \
     }
 
-/* Offsets in rs_embedding_op and in rs_head_op. */
-extern const rs_weight_list rs_embedding_weights, rs_head_weights;
+/* Offsets in rs_embedding_op, in rs_read_out_op and in rs_head_op. */
+extern const rs_weight_list rs_embedding_weights, rs_read_out_weights, rs_head_weights;
 
 /* The map of a row, owner being the struct that the row's list belongs to; NULL: the row has
  * another form, or this map is absent. */

@@ -49,6 +49,10 @@ static const rs_weight_row embedding_rows[] = {
      row_entries},
 };
 
+static const rs_weight_row read_out_rows[] = {
+    {"fusion", RS_WEIGHT_MAP, offsetof(rs_read_out_op, map), RS_ROLE_HEAD_FUSION, NULL},
+};
+
 static const rs_weight_row head_rows[] = {
     {"transform", RS_WEIGHT_MAP, offsetof(rs_head_op, transform), RS_ROLE_HEAD_TRANSFORM, NULL},
     {"norm", RS_WEIGHT_NORM, offsetof(rs_head_op, norm), RS_ROLE_NORM_HEAD, NULL},
@@ -57,6 +61,7 @@ static const rs_weight_row head_rows[] = {
 };
 
 const rs_weight_list rs_embedding_weights = RS_WEIGHT_LIST(embedding_rows);
+const rs_weight_list rs_read_out_weights = RS_WEIGHT_LIST(read_out_rows);
 const rs_weight_list rs_head_weights = RS_WEIGHT_LIST(head_rows);
 
 static const void *member_of(const rs_weight_row *row, const void *owner)
@@ -168,6 +173,7 @@ bool rs_network_walk(const rs_network *network, rs_tensor_visit *visit, void *us
     for (int32_t l = 0; l < network->n_layers; l++)
         for (int32_t b = 0; b < network->layers[l].n_branches; b++)
             if (rs_branch_walk(&network->layers[l].branches[b], visit, user)) return true;
-    return walk_norm(&network->final_norm, visit, user) ||
+    return walk_list(&rs_read_out_weights, &network->read_out, visit, user) ||
+           walk_norm(&network->final_norm, visit, user) ||
            walk_list(&rs_head_weights, &network->head, visit, user);
 }

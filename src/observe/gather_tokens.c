@@ -111,18 +111,28 @@ static int64_t longest_batch(const rs_gather *g)
     return most;
 }
 
+/* Whether the row is of what the model's own read-out gives. */
+static bool hears_read_out(const rs_gather *g)
+{
+    rs_fusion fusion = g->options->fusion;
+    return fusion != RS_FUSION_NONE && fusion == g->network->read_out.kind;
+}
+
 static rs_status open_fusion(rs_gather *g, rs_error *err)
 {
     size_t count;
+    name_row(g, fusion_sites[g->options->fusion], g->network->n_layers);
+    if (hears_read_out(g)) {
+        g->listener.tap.sites |= 1u << RS_SITE_READ_OUT;
+        return RS_OK;
+    }
     int64_t layers = g->options->fusion == RS_FUSION_CONCAT ? g->network->n_layers : 1;
     g->fused_width = g->network->d_model * layers;
     g->fused_rows = longest_batch(g);
     g->fused = rs_size_mul((size_t)g->fused_rows, (size_t)g->fused_width, &count)
                    ? rs_malloc(count, sizeof *g->fused)
                    : NULL;
-    if (!g->fused) return rs_fail_memory(err, "fusion", count * sizeof *g->fused);
-    name_row(g, fusion_sites[g->options->fusion], g->network->n_layers);
-    return RS_OK;
+    return g->fused ? RS_OK : rs_fail_memory(err, "fusion", count * sizeof *g->fused);
 }
 
 /* The vector that RS_CENTRE_GRAPH asks for. */
@@ -153,6 +163,7 @@ rs_status rs_gather_tokens_open(rs_gather *g, rs_error *err)
     RS_TRY(find_right(g, err));
     rs_fusion fusion = g->options->fusion;
     size_t rows = 2 * (size_t)g->network->n_layers + 1 + (fusion != RS_FUSION_NONE), cells;
+    g->listener.tap.sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_MIXER_OUT;
     g->out->tokens = rs_calloc(rows, sizeof *g->out->tokens);
     g->out->n_tokens = rows;
     g->slots = rs_calloc((size_t)g->capacity, sizeof *g->slots);
@@ -278,7 +289,7 @@ static rs_status measure_row(rs_gather *g, size_t row, matrix x, rs_error *err)
     return RS_OK;
 }
 
-/* ---- the fused read-out over H_1 ... H_L (docs/theory/signal.md, 5) ---- */
+/* ---- H_1 ... H_L put together where the model does not (docs/theory/signal.md, 5) ---- */
 
 static double entry(const rs_state_view *view, int64_t i)
 {
@@ -309,8 +320,9 @@ rs_status rs_gather_state(void *user, rs_site site, int32_t layer, const rs_stat
 {
     rs_gather *g = user;
     if (site == RS_SITE_FINAL) return RS_OK;
-    rs_token_site where =
-        site == RS_SITE_BLOCK_OUT ? RS_TOKEN_SITE_BLOCK_OUT : RS_TOKEN_SITE_MIXER_OUT;
+    rs_token_site where = site == RS_SITE_READ_OUT    ? fusion_sites[g->options->fusion]
+                          : site == RS_SITE_BLOCK_OUT ? RS_TOKEN_SITE_BLOCK_OUT
+                                                      : RS_TOKEN_SITE_MIXER_OUT;
     if (g->fused && site == RS_SITE_BLOCK_OUT && layer > 0) fuse(g, view);
     matrix x = {.precision = view->precision,
                 .data = view->data,

@@ -57,8 +57,8 @@ static const char *ending(const rs_parameter *p, rs_weight_form form)
 }
 
 /* "before", "inside", "after" stand around the op's own list, the branch's own numbers behind all; the final
- * norm in front of the head. */
-enum { PLACES = 1024 };
+ * norm in front of the head, the read-out in front of that. */
+enum { PLACES = 1024, READ_OUT_PLACE = -2 };
 static int32_t outer_place(const char *name)
 {
     if (strcmp(name, "before") == 0 || strcmp(name, "final") == 0) return -1;
@@ -79,6 +79,8 @@ void rs_gradient_name(rs_gradient_row *row, const rs_network *network, const rs_
         list = &rs_embedding_weights;
         place = "embedding";
         row->group = GROUP_EMBEDDING;
+    } else if (find(&rs_read_out_weights, p) >= 0) {
+        list = &rs_read_out_weights;
     } else if (find(&rs_head_weights, p) >= 0) {
         list = &rs_head_weights;
         place = "head";
@@ -86,6 +88,7 @@ void rs_gradient_name(rs_gradient_row *row, const rs_network *network, const rs_
     int32_t at = list ? find(list, p) : -1;
     if (rs_part_is_number(p->part)) name = "";
     row->place = at >= 0 ? at : outer_place(p->name);
+    if (list == &rs_read_out_weights) row->place = READ_OUT_PLACE;
     char of[24] = "";
     if (row->use == RS_USE_SUM && p->layer >= 0)
         snprintf(of, sizeof of, "layer.%d.", (int)network->layers[p->layer].stored);

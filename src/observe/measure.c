@@ -121,7 +121,6 @@ static rs_status open_gather(rs_gather *g, rs_error *err)
     rs_tap *tap = &g->listener.tap;
     if (g->options->tokens) {
         RS_TRY(rs_gather_tokens_open(g, err));
-        tap->sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_MIXER_OUT;
         tap->state = hear_state;
     }
     if (g->options->attention) {

@@ -39,8 +39,9 @@ void rs_need_pass(rs_budget *budget, const rs_network *network, double tokens,
             if (rs_layer_mixes_with(&network->layers[l], b))
                 widest = fmax(widest, (double)rs_branch_traits(branch)->width(branch).projected);
         }
+    double states = network->read_out.kind != RS_FUSION_NONE ? network->n_layers : 0;
     rs_budget_add(budget, "activations",
-                  tokens * (3.0 * (double)network->d_model + widest) *
+                  tokens * ((3.0 + states) * (double)network->d_model + widest) *
                       (double)rs_precision_size(precision));
 }
 

@@ -30,7 +30,7 @@ uint64_t rs_weight_limit(const rs_context *context)
 }
 
 /* Numbers that a token occupies on its way through the widest layer: the state, its normed and
- * mixed copies, queries, keys and values, the MLP's inside. */
+ * mixed copies, queries, keys and values, the MLP's inside; the states that a read-out reads. */
 static int64_t widest(const rs_network *network)
 {
     int64_t most = 0;
@@ -40,7 +40,8 @@ static int64_t widest(const rs_network *network)
             rs_op_width width = rs_branch_traits(branch)->width(branch);
             if (width.projected + width.inner > most) most = width.projected + width.inner;
         }
-    return most + 6 * network->d_model;
+    int64_t read = network->read_out.kind != RS_FUSION_NONE ? network->n_layers : 0;
+    return most + (6 + read) * network->d_model;
 }
 
 /* Tokens whose activations take a sixteenth of the memory. */

@@ -408,6 +408,19 @@ static rs_status run_all(rs_paths_run *run, rs_error *err)
     return rs_paths_lattice(run, err);
 }
 
+/* The last state is a part of what such a head reads, and paths sum to it alone. */
+static rs_status leave_read_out(rs_network *network, const rs_paths_options *options, rs_error *err)
+{
+    if (network->read_out.kind == RS_FUSION_NONE) return RS_OK;
+    if (!options->no_logits)
+        return rs_fail(
+            err, RS_E_UNSUPPORTED, "paths", "--no-loss follows them to the last state",
+            "the head reads the states of all layers together (\"fusion\"): paths sum to "
+            "the last state, of which it makes no logits");
+    network->read_out.kind = RS_FUSION_NONE;
+    return RS_OK;
+}
+
 rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs *inputs,
                    const rs_paths_options *options, const rs_context *context, rs_error *err)
 {
@@ -419,6 +432,7 @@ rs_status rs_paths(rs_result *result, const rs_network *network, const rs_inputs
                         .options = options,
                         .context = context};
     rs_status status = rs_edit_apply(edited, &options->edit, err);
+    if (status == RS_OK) status = leave_read_out(edited, options, err);
     if (status == RS_OK) status = run_all(&run, err);
     for (size_t i = 0; i < run.n_samples; i++)
         close_sample(&run.samples[i]);

@@ -201,6 +201,7 @@ static void put_price(rs_remedied *r, const rs_design *with, const rs_design *wi
     double n = (double)with->input.n, d = (double)network->d_model;
     double read = r->remedy->fuses ? (double)network->n_layers * d * d : 0;
     double time = rs_trials_cost(network, with->input.n) + 6 * n * read;
+    if (network->read_out.map.weight) read = 0; /* counted with the others */
     r->parameters_ratio =
         ((double)network->stored.parameters + read) / (double)without->network->stored.parameters;
     r->time_ratio = time / rs_trials_cost(without->network, without->input.n);

@@ -190,14 +190,17 @@ static rs_status run_network(trial_room *room, uint64_t seed, bool after_final_n
     const rs_gradient_tap back = {
         .user = room, .parameter = hear_parameter, .state = hear_derivative};
     const rs_gradient_tap *const backs[] = {&back};
+    rs_network network =
+        *room->network; /* whose loss is at the last state, whatever a head reads */
     rs_weights *weights = NULL;
     rs_runner *runner = NULL;
     rs_gradients *gradients = NULL;
     double value = 0;
+    network.read_out.kind = RS_FUSION_NONE;
     rs_status status = rs_weights_open(&weights, RS_PRECISION_F64, weight_limit, err);
-    if (status == RS_OK) status = rs_runner_open(&runner, room->network, weights, context, err);
+    if (status == RS_OK) status = rs_runner_open(&runner, &network, weights, context, err);
     if (status == RS_OK)
-        status = rs_gradients_open(&gradients, room->network, RS_PRECISION_F64, &way_back, backs, 1,
+        status = rs_gradients_open(&gradients, &network, RS_PRECISION_F64, &way_back, backs, 1,
                                    context, err);
     if (status == RS_OK)
         status = rs_runner_gradient(&value, runner, &batch, &loss, gradients, taps, 1, err);

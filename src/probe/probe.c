@@ -135,6 +135,11 @@ static rs_status find_targets(work *w, rs_error *err)
 static rs_status find_explained(work *w, rs_error *err)
 {
     if (!w->options->relevance) return RS_OK;
+    if (w->network->read_out.kind != RS_FUSION_NONE)
+        return rs_fail(
+            err, RS_E_UNSUPPORTED, "--relevance", "ask for gradients (--grad)",
+            "the head reads the states of all layers together (\"fusion\"): what the last "
+            "state hands on is a part of the output alone, and no layer conserves it");
     w->stand_in = w->inputs->ids ? rs_targets_stand_in(w->network, w->tokenizer) : -1;
     return rs_targets_explain(&w->explained, w->options->explained, w->networks[w->main], w->inputs,
                               err);

@@ -103,7 +103,8 @@ typedef enum rs_role {
     RS_ROLE_QUANT_SCALE,
     RS_ROLE_OTHER,
     /* Draws hang on a role's number: new ones go here. */
-    RS_ROLE_Q_GATE, /* of what a head of attention writes; stored with the queries */
+    RS_ROLE_Q_GATE,      /* of what a head of attention writes; stored with the queries */
+    RS_ROLE_HEAD_FUSION, /* of the states of all layers, which the head reads together */
     RS_ROLE_COUNT
 } rs_role;
 

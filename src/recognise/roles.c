@@ -78,6 +78,10 @@ static const struct {
     [RS_ROLE_LM_HEAD] = {"lm_head", HEAD_REASON, false, 0},
     [RS_ROLE_HEAD_TRANSFORM] = {"head_transform", HEAD_REASON, false, 0},
     [RS_ROLE_HEAD_BIAS] = {"head_bias", HEAD_REASON, false, 0},
+    [RS_ROLE_HEAD_FUSION] = {"head_fusion",
+                             "read-out of all layers' states: not part of a head "
+                             "product",
+                             false, 0},
     [RS_ROLE_HEAD_OTHER] = {"head_other", "task head: not part of a head product", false, 0},
     [RS_ROLE_SSM_IN] = {"ssm_in", "its layer forms no product", false, 0},
     [RS_ROLE_SSM_CONV] = {"ssm_conv", SSM_REASON, false, RS_ROLE_SSM_CONV_BIAS},

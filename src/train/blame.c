@@ -31,6 +31,8 @@ static rs_status look_at(void *user, rs_site site, int32_t layer, const rs_state
     at->found = true;
     if (site == RS_SITE_FINAL)
         snprintf(at->out, at->size, "the output of the final norm");
+    else if (site == RS_SITE_READ_OUT)
+        snprintf(at->out, at->size, "what is read of the states of all layers");
     else if (layer == 0)
         snprintf(at->out, at->size, "what enters the first layer");
     else
@@ -43,8 +45,10 @@ rs_status rs_learner_blame(char *out, size_t size, rs_learner *l, rs_error *err)
 {
     const rs_trained_list *list = &l->trained;
     search at = {.out = out, .size = size};
-    const rs_tap tap = {
-        .user = &at, .sites = 1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_FINAL, .state = look_at};
+    const rs_tap tap = {.user = &at,
+                        .sites =
+                            1u << RS_SITE_BLOCK_OUT | 1u << RS_SITE_READ_OUT | 1u << RS_SITE_FINAL,
+                        .state = look_at};
     const rs_tap *const taps[] = {&tap};
     for (int64_t i = 0; i < list->n; i++)
         if (!is_finite(list->items[i].weight, list->items[i].count, list->size)) {

@@ -15,7 +15,7 @@ enum {
     RS_GROUP_MLP = 2,
     RS_GROUP_NORM = 4,      /* gains and biases of norms */
     RS_GROUP_EMBEDDING = 8, /* of tokens, of positions, of what enters */
-    RS_GROUP_HEAD = 16,     /* what turns the last state into outputs */
+    RS_GROUP_HEAD = 16,     /* what turns states into outputs */
     RS_GROUP_STRENGTH = 32, /* numbers of the network: skips, residual scales, shaped gains */
     RS_GROUP_MIXER = 64,    /* of any kind, attention among them */
     RS_GROUP_BIAS = 128     /* additive, of any map */

@@ -39,10 +39,18 @@ static double widest_branch(const rs_network *network)
     return widest;
 }
 
+/* Numbers of a row that a read-out reads, with its weights of layers and the derivatives by them. */
+static double read_width(const rs_network *network)
+{
+    if (network->read_out.kind == RS_FUSION_NONE) return 0;
+    return (double)network->n_layers * ((double)network->d_model + 2);
+}
+
 static double pass_bytes(const needs *n, double rows)
 {
     double d = (double)n->network->d_model;
-    return n->size * rows * (FORWARD_STATES * d + widest_branch(n->network));
+    return n->size * rows *
+           (FORWARD_STATES * d + widest_branch(n->network) + read_width(n->network));
 }
 
 /* The logits of the rows that are looked at together, and the gradient of the decoder that they are

@@ -40,6 +40,7 @@ const rs_train_field rs_train_data_fields[] = {
     {"deviation", RS_FIELD_REAL, AT(data.deviation), 0, 1e100, NULL, NULL},
     {"block", RS_FIELD_WHOLE, AT(data.block), 1, LARGEST, NULL, NULL},
     {"copies", RS_FIELD_REAL, AT(data.copies), 0, 1, NULL, NULL},
+    {"hidden", RS_FIELD_REAL, AT(data.hidden), 0, 1, NULL, NULL},
     {"map", RS_FIELD_WORD, AT(data.map), 0, 0, rs_entry_map_names, NULL},
     {"train", RS_FIELD_WHOLE, AT(data.train), 0, MOST_SAMPLES, NULL, NULL},
     {"eval", RS_FIELD_WHOLE, AT(data.eval), 0, MOST_SAMPLES, NULL, NULL},

@@ -16,8 +16,8 @@ static const char *const hull_fields[] = {"length", "side", "shift", SETS};
 static const char *const circle_fields[] = {"radius", "angles", "lag", "shuffle", "batches", NULL};
 static const char *const recall_fields[] = {"keys", "values", "pairs", "queries", SETS};
 static const char *const mqar_fields[] = {"length", "symbols", "pairs", "power", "filler", SETS};
-static const char *const markov_fields[] = {"length", "symbols", "deviation",
-                                            "block",  "copies",  SETS};
+static const char *const markov_fields[] = {"length", "symbols", "deviation", "block",
+                                            "copies", "hidden",  SETS};
 static const char *const entry_fields[] = {"length", "width", "deviation", "map", SETS};
 
 const rs_task_kind rs_task_kinds[] = {

@@ -53,11 +53,12 @@ typedef struct rs_task_data {
     double side, shift;     /* hull: of the square; deviation of a sample's common shift */
     double radius;          /* circle */
     int64_t angles;         /* circle */
-    int64_t lag;         /* circle: the pair so many samples before is added to each; 0: none is */
-    int64_t width;       /* entry-wise: numbers of a token */
-    double deviation;    /* entry-wise: of an entry; markov: of the weights' logarithms */
-    int64_t block;       /* markov: letters of a block */
-    double copies;       /* markov: share of blocks that repeat an earlier one of their sample */
+    int64_t lag;      /* circle: the pair so many samples before is added to each; 0: none is */
+    int64_t width;    /* entry-wise: numbers of a token */
+    double deviation; /* entry-wise: of an entry; markov: of the weights' logarithms */
+    int64_t block;    /* markov: letters of a block */
+    double copies;    /* markov: share of blocks that repeat an earlier one of their sample */
+    double hidden; /* markov: share of letters that are hidden, and wanted; 0: the next ones are */
     rs_entry_map map;    /* entry-wise */
     int64_t train, eval; /* samples of the two sets; train 0: every step draws new ones */
     bool shuffle;        /* the training set is put in a new order each epoch */

@@ -17,7 +17,9 @@ rs_status rs_markov_shape(rs_task_shape *out, const rs_task_data *data, const ch
         return rs_task_refuse(where, err,
                               "\"length\" and \"block\" are at least 1, \"symbols\" from 1 to %lld",
                               (long long)most);
-    *out = (rs_task_shape){.n_tok = data->length, .vocab = data->symbols, .d_out = data->symbols};
+    bool hides = data->hidden > 0; /* one more token, which stands for a letter that is hidden */
+    *out = (rs_task_shape){
+        .n_tok = data->length, .vocab = data->symbols + hides, .d_out = data->symbols};
     return RS_OK;
 }
 
@@ -111,6 +113,21 @@ static const int32_t *draw_text(const rs_train_task *task, rs_random *random)
     return text;
 }
 
+/* Hides some letters of a sample, of which these are the targets then; pool: [length]. */
+static void hide_letters(rs_task_sample *out, int32_t *pool, const rs_task_data *data,
+                         rs_random *random)
+{
+    int64_t n = data->length, m = (int64_t)floor(data->hidden * (double)n + 0.5);
+    for (int64_t t = 0; t < n; t++)
+        out->classes[t] = -1;
+    m = m < 1 ? 1 : m > n ? n : m;
+    rs_draw_distinct(pool, n, m, random);
+    for (int64_t i = 0; i < m; i++) {
+        out->classes[pool[i]] = out->tokens[pool[i]];
+        out->tokens[pool[i]] = (int32_t)data->symbols;
+    }
+}
+
 void rs_markov_sample(rs_task_sample *out, const rs_train_task *task, rs_random *random,
                       int64_t index)
 {
@@ -118,7 +135,10 @@ void rs_markov_sample(rs_task_sample *out, const rs_train_task *task, rs_random 
     size_t bytes = (size_t)task->data.length * sizeof *text;
     (void)index;
     memcpy(out->tokens, text, bytes);
-    memcpy(out->classes, text + 1, bytes);
+    if (task->data.hidden > 0)
+        hide_letters(out, task->scratch + task->data.length + 1, &task->data, random);
+    else
+        memcpy(out->classes, text + 1, bytes);
 }
 
 /* ---- what is left to guess ---- */
@@ -191,5 +211,29 @@ rs_status rs_markov_rate(double *out, const rs_train_task *task, rs_error *err)
     if (!b.copy) return rs_fail_memory(err, "a task", blocks * sizeof *b.copy);
     *out = read_samples(&b, task);
     rs_free(b.copy);
+    return RS_OK;
+}
+
+/* H(X_t | X_(t-1), X_(t+1)) = H(X_t | X_(t-1)) + H(X_(t+1) | X_t) - H(X_(t+1) | X_(t-1)) of the chain: all
+ * that hangs on the one before, of which two steps on have taken their part. */
+rs_status rs_markov_between(double *out, const rs_train_task *task, rs_error *err)
+{
+    enum { MOST = 1024 }; /* letters: of more the square of the matrix takes longer than a run */
+    int64_t n = task->data.symbols;
+    const double *law = task->table, *rows = law + n;
+    double *twice, rate = 0;
+    *out = NAN;
+    if (task->data.copies > 0 || n > MOST) return RS_OK;
+    twice = rs_malloc((size_t)n, sizeof *twice);
+    if (!twice) return rs_fail_memory(err, "a task", (size_t)n * sizeof *twice);
+    for (int64_t i = 0; i < n; i++) {
+        memset(twice, 0, (size_t)n * sizeof *twice);
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t k = 0; k < n; k++)
+                twice[k] += rows[i * n + j] * rows[j * n + k];
+        rate += law[i] * entropy_of(twice, n);
+    }
+    *out = 2 * chain_rate(task) - rate;
+    rs_free(twice);
     return RS_OK;
 }

@@ -168,9 +168,11 @@ rs_status rs_task_marks(rs_task_mark out[RS_TASK_MARKS], int *count, rs_train_ta
         mark_symbols(&list, task);
     if (kind->sample == rs_markov_sample) {
         add_mark(&list, RS_MARK_LOSS, "unigram entropy", rs_markov_unigram(task));
+        bool hides = task->data.hidden > 0;
         double rate;
-        RS_TRY(rs_markov_rate(&rate, task, err));
-        add_mark(&list, RS_MARK_LOSS, "entropy of the source", rate);
+        RS_TRY((hides ? rs_markov_between : rs_markov_rate)(&rate, task, err));
+        add_mark(&list, RS_MARK_LOSS,
+                 hides ? "entropy between both neighbours" : "entropy of the source", rate);
     }
     if (kind->sample == rs_recall_sample || kind->sample == rs_mqar_sample)
         mark_recall(&list, task);

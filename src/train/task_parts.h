@@ -84,6 +84,9 @@ void rs_entry_sample(rs_task_sample *, const rs_train_task *, rs_random *, int64
 rs_status rs_markov_tables(rs_train_task *task, rs_error *err);
 double rs_markov_unigram(const rs_train_task *task);
 rs_status rs_markov_rate(double *out, const rs_train_task *task, rs_error *err);
+/* What a letter's two neighbours leave of it, which no reader of the other letters can be below; NaN: it
+ * is not known (sources with copies). */
+rs_status rs_markov_between(double *out, const rs_train_task *task, rs_error *err);
 
 /* task_file.c: batches that another program wrote. */
 rs_status rs_task_file_open(struct rs_task_file **out, const char *path, const rs_task_shape *shape,

@@ -5,7 +5,7 @@
 expect 0 "$RANKSCOPE" lab list
 says out "dong-depth-init"
 # A line for each of name, times and title, none wider than 80 columns; the source on demand.
-[ "$(grep -c '^[a-z][a-z0-9.-]*  .* [0-9]* s  *[0-9<][ 0-9]* s  *[A-Z]' out)" = 69 ] || note_failure "lab list has no line an experiment"
+[ "$(grep -c '^[a-z][a-z0-9.-]*  .* [0-9]* s  *[0-9<][ 0-9]* s  *[A-Z]' out)" = 70 ] || note_failure "lab list has no line an experiment"
 says out "Causal attention: 1/2 a layer"
 says out "Skip strengths 1, trained and 0"
 awk 'length($0) > 80 { exit 1 }' out || note_failure "lab list is wider than 80 columns"
@@ -55,7 +55,7 @@ for id in dong-depth-init dong-depth-pretrained dong-perturbation-lemma causal-h
     gqa-balance rope-planes heavy-ball-root product-penalty alarms \
     gap-width-collapse gap-fixed-dk gap-bert-init centred-identities oversmoothing-bound shaped-sde espa sas-at-init \
     softmax-moment noci-fig1 noci-lemma-3.2 noci-theorem-3.3 noci-hyperparameters xiong-last-layer \
-    noci-fig1-training noci-fig5-adam noci-table1-small gap-training skipless-train; do
+    noci-fig1-training noci-fig5-adam noci-table1-small gap-training skipless-train fusion-train; do
     says list.txt "$id"
     says result.json "\"experiment\":\"$id\""
     table=$(printf '%s' "$id" | tr .- __)

@@ -93,14 +93,17 @@ cases += [dict(norm_affine=f, norm=n, norm_kind=k, bias=True) for n in ("pre", "
 cases += [dict(positions="sinusoidal"), dict(positions="sinusoidal", d_model=11, d_head=3), dict(outputs=5, bias=True), dict(vocab=None, outputs=3)]
 cases += [dict(embed=dict(map=m, norm=b), positions=p) for m in ("none", "linear", "mlp") for b in (True, False) for p in ("none", "learned")]
 cases += [dict(vocab=None, rows=dict(width=12, map=m, norm=b), outputs=o, positions="learned") for m in ("linear", "mlp") for b in (True, False) for o in (None, 2)]
+# read-outs of all layers
+cases += [dict(fusion=f, norm=n, norm_affine=a, bias=True, outputs=o) for f in ("concat", "max", "gate") for n, a, o in (("pre", "both", None), ("post", "gain", 5), ("none", "none", None))]
+cases += [dict(fusion=f, share_layers=True, positions="learned", depth=2) for f in ("concat", "gate")] + [dict(fusion=f, vocab=None) for f in ("concat", "max", "gate")]
 
 def disturb(folder, dtype):
-    """Adds noise to gains and biases of norms and maps, which are drawn as 1 and 0."""
+    """Adds noise to gains and biases of norms and maps, which are drawn as 1 and 0, and to gates of read-outs."""
     data = bytearray(open(folder + "/model.safetensors", "rb").read())
     start = 8 + struct.unpack("<Q", data[:8])[0]
     header, code = json.loads(data[8:start]), "<d" if dtype == "f64" else "<f"
     for name, t in header.items():
-        if name.endswith((".gain", ".bias")) and "mixer.dt" not in name:
+        if name.endswith((".gain", ".bias", "fusion.weight")) and "mixer.dt" not in name:
             for at in range(start + t["data_offsets"][0], start + t["data_offsets"][1], struct.calcsize(code)):
                 struct.pack_into(code, data, at, struct.unpack_from(code, data, at)[0] + rng.gauss(0, 0.5))
     open(folder + "/model.safetensors", "wb").write(data)

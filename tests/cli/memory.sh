@@ -69,6 +69,8 @@ END
 echo '{"depth": 1, "d_model": 4, "norm_affine": "both", "bias": true, "outputs": 2, "positions": "learned", "seq_len": 4,
  "rows": {"width": 2, "map": "mlp", "norm": true}}' >rows.json
 walk probe rows.json --init default --random 2 --grad --loss class --target 1 --no-attention --no-spectral --quiet --
+echo '{"depth": 3, "d_model": 4, "vocab": 5, "mask": "causal", "seq_len": 4, "fusion": "gate"}' >fused.json
+walk probe fused.json --init default --random 2 --grad --no-attention --no-spectral --quiet --
 "$SAVED_NETWORK" save scalar.json 1 f64 saved || note_failure "no saved network"
 walk probe saved --random 2 --no-spectral --quiet --json saved.out -- saved.out
 echo '{"depth": 2, "d_model": 4, "mixer": ["attention", "mamba2"], "vocab": 5, "seq_len": 3, "state": 2}' >two.json

@@ -196,6 +196,7 @@ PUBLISHED = {
     "noci_table1_small": {},
     "gap_training": {},
     "skipless_train": {},
+    "fusion_train": {},
     "xiong_last_layer": {},
     "alarms_loss": {},
 }

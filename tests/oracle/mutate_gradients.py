@@ -4,7 +4,7 @@
     python3 tests/oracle/mutate_gradients.py SCRATCH [PART ...]
 
 SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
-loss, residual, output, hold, cuts, removal, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph; without one all are made.
+loss, residual, output, hold, cuts, removal, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph, read_out; without one all are made.
 """
 import mutate_certificates
 
@@ -28,6 +28,7 @@ R = ["test_gradients_residual"]
 OUTPUT = "src/engine/back_output_real.inc"
 CUTS, REMOVAL, HEADS, ROLLOUT = (f"src/observe/{name}.c" for name in ("relevance_cuts", "removal", "head_outputs", "rollout"))
 E, O = ["test_relevance_engine"], ["test_relevance"]
+READ, BACK_READ, X = "src/engine/read_out_real.inc", "src/engine/back_read_out_real.inc", ["test_read_out"]
 
 # part, what, file, text as it stands (its first occurrence), mutated text, tests that must find it out (any one of them)
 MUTATIONS = [
@@ -39,7 +40,7 @@ MUTATIONS = [
     ("walk", "two parallel branches' derivatives", WALK, "if (tape->joined) return", "if (tape->joined && false) return", G),
     ("walk", "the norm inside a branch", WALK, "back->norm(run, &tape->d_out, &run->record->out", "back->norm(run, &tape->d_out, &tape->d_out", G),
     ("walk", "the norm behind the sum", WALK, "back->norm(run, &tape->d, &record->sum", "back->norm(run, &tape->d, x", G),
-    ("walk", "the final norm", WALK, "return behind ? back->norm", "return behind && 0 ? back->norm", G),
+    ("walk", "the final norm", WALK, "if (behind) RS_TRY(back->norm", "if (behind && 0) RS_TRY(back->norm", G),
     ("walk", "the state kept for recomputation", WALK, "&run->x, &run->tape->states[run->layer], err));", "&run->x, &run->tape->states[0], err));", G),
     ("walk", "the scale's derivative where it is 0", TAPE, ": run_unheard(run, layer, b, in, err);", ": RS_OK;", G),
     ("sums", "uses of one tensor are added", SUMS, "if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->plan.apart) return RS_OK;", "if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->uses.sums[at->shared].sum) return RS_OK;", S),
@@ -243,6 +244,17 @@ MUTATIONS = [
     ("removal", "the row that is explained", HEADS, "(batch->begin[s] + t->row) * view->cols", "batch->begin[s] * view->cols", O),
     ("removal", "rollout's identity", ROLLOUT, "(i % (n + 1) == 0)", "0", O),
     ("removal", "later layers left", ROLLOUT, "r->mean, (blasint)n, r->product, (blasint)n, 0", "r->product, (blasint)n, r->mean, (blasint)n, 0", O),
+    ("read_out", "the first of equal ones", READ, "if (x[k * apart] > x[best * apart]", "if (x[k * apart] >= x[best * apart]", X),
+    ("read_out", "the rows that go on", READ, "x->rows == n ? k : run->picked[k]", "k", X),
+    ("read_out", "the softmax over layers", READ, "layers, 1 / sum);", "layers, 1.01 / sum);", X),
+    ("read_out", "what earlier layers gave", WALK, "if (tape->read_back && run->layer > 0)", "if (tape->read_back && run->layer > 1)", X),
+    ("read_out", "what enters the first layer", WALK, "if (tape->read_back && run->layer > 0)", "if (tape->read_back && run->layer >= 0)", X),
+    ("read_out", "rows of earlier layers", BACK_READ, "d->rows == n ? k : run->picked[k]", "k", X),
+    ("read_out", "the mean of the scores", BACK_READ, "((double)scores[k] - mean)", "(double)scores[k]", X),
+    ("read_out", "the weights of states", BACK_READ, "+= weights[j] * by", "+= scores[j] * by", X),
+    ("read_out", "the layer that was largest", BACK_READ, "k == best ? d[c] : 0", "d[c]", X),
+    ("read_out", "the state in front of the final norm", WALK, "tape->read_back ? &tape->read : ", "", X),
+    ("read_out", "a loss at the last state", WALK, "runner->tape->read_back = runner->reads && read;", "runner->tape->read_back = runner->reads;", X),
 ]
 
 if __name__ == "__main__":

@@ -108,6 +108,7 @@ static inline loose *loose_new(const rs_network *from)
             loosen_list(l, &rs_branch_traits(branch)->weights, branch);
             if (branch->kind == RS_BRANCH_GRAPH) loosen_graph(l, &branch->graph);
         }
+    loosen_list(l, &rs_read_out_weights, &l->network.read_out);
     loosen_norm(l, &l->network.final_norm);
     loosen_list(l, &rs_head_weights, &l->network.head);
     return l;

@@ -310,6 +310,43 @@ static void fusions(void **state)
     }
 }
 
+/* Where there is a head it reads the states by weights of its own; without one nothing does. */
+static void read_outs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields;
+        rs_fusion kind;
+        int64_t rows, cols;
+        double variance;
+    } cases[] = {
+        {"\"fusion\": \"concat\", \"vocab\": 7", RS_FUSION_CONCAT, 64, 5 * 64, 1.0 / (5 * 64)},
+        {"\"fusion\": \"concat\", \"outputs\": 3, \"init\": {\"fusion\": \"normal(0, 4)\"}",
+         RS_FUSION_CONCAT, 64, 5 * 64, 4},
+        {"\"fusion\": \"gate\", \"vocab\": 7", RS_FUSION_GATE, 1, 64, 0},
+        {"\"fusion\": \"max\", \"vocab\": 7", RS_FUSION_MAX, 0, 0, 0},
+        {"\"fusion\": \"gate\"", RS_FUSION_NONE, 0, 0, 0},
+        {"\"vocab\": 7", RS_FUSION_NONE, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[160];
+        snprintf(text, sizeof text, "{\"depth\": 5, \"bias\": true, %s}", cases[i].fields);
+        built b = good(text);
+        const rs_read_out_op *op = &b.network->read_out;
+        assert_int_equal(op->kind, cases[i].kind);
+        assert_null(op->map.bias);
+        assert_int_equal(op->map.weight != NULL, cases[i].rows > 0);
+        if (op->map.weight) {
+            assert_int_equal(op->map.weight->shape[0], cases[i].rows);
+            assert_int_equal(op->map.weight->shape[1], cases[i].cols);
+            assert_true(rs_init_law(op->map.weight)->kind ==
+                        (cases[i].variance > 0 ? RS_LAW_NORMAL : RS_LAW_ZERO));
+            if (cases[i].variance > 0) assert_variance(op->map.weight, cases[i].variance);
+        }
+        unbuild(&b);
+    }
+}
+
 static void parallel_blocks(void **state)
 {
     (void)state;
@@ -442,6 +479,7 @@ int main(void)
         cmocka_unit_test(mlps),
         cmocka_unit_test(laws),
         cmocka_unit_test(fusions),
+        cmocka_unit_test(read_outs),
         cmocka_unit_test(parallel_blocks),
         cmocka_unit_test(absent_maps),
         cmocka_unit_test(layers_are_shared),

@@ -47,6 +47,7 @@ static bool trains(const rs_lab_experiment *experiment)
         &rs_lab_gap_training,       &rs_lab_skipless_train,
         &rs_lab_kobayashi_fig3,     &rs_lab_kobayashi_table1_small,
         &rs_lab_dong_ensembles,     &rs_lab_lambda_table1_small,
+        &rs_lab_fusion_train,
     };
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         if (of[i] == experiment) return true;

@@ -73,6 +73,7 @@ static void test_rows(void **state)
         assert_true((rs_branch_mlp(&branch) != NULL) == (kind == RS_BRANCH_MLP));
     }
     check_list(&rs_embedding_weights, 0, sizeof(rs_embedding_op));
+    check_list(&rs_read_out_weights, 0, sizeof(rs_read_out_op));
     check_list(&rs_head_weights, 0, sizeof(rs_head_op));
 }
 

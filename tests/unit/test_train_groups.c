@@ -32,6 +32,7 @@ static void test_roles(void **state)
         {RS_ROLE_EMBED_POSITION, false, false, RS_GROUP_EMBEDDING},
         {RS_ROLE_LM_HEAD, false, false, RS_GROUP_HEAD},
         {RS_ROLE_HEAD_BIAS, false, false, RS_GROUP_HEAD | RS_GROUP_BIAS},
+        {RS_ROLE_HEAD_FUSION, false, false, RS_GROUP_HEAD},
         {RS_ROLE_SSM_IN, false, false, RS_GROUP_MIXER},
         {RS_ROLE_SSM_B_NORM, false, false, RS_GROUP_NORM},
         {RS_ROLE_DELTA_Q, false, false, RS_GROUP_MIXER},

@@ -227,6 +227,78 @@ static void test_copied_share(void **state)
     rs_task_close(task);
 }
 
+/* Sum of -p(i, j, k) ln p(j | i, k) over all triples of the chain. */
+static long double between_of(long double law[MOST], long double p[MOST][MOST], int n)
+{
+    long double sum = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
+            long double both = 0;
+            for (int j = 0; j < n; j++)
+                both += p[i][j] * p[j][k];
+            for (int j = 0; j < n; j++)
+                if (p[i][j] * p[j][k] > 0)
+                    sum -= law[i] * p[i][j] * p[j][k] * logl(p[i][j] * p[j][k] / both);
+        }
+    return sum;
+}
+
+/* Letters that are hidden: so many of each sample, the same text under them as without, wanted where they
+ * stand and nowhere else, each place as often as any other; and what their neighbours leave of them. */
+static void test_hidden(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 4000, LENGTH = 20, HIDDEN = 5 };
+    static long double p[MOST][MOST], law[MOST];
+    int64_t at[LENGTH] = {0};
+    rs_task_data data = task_defaults("markov");
+    data.length = LENGTH, data.symbols = 6;
+    rs_train_task *plain = open_task("markov", &data, 9);
+    data.hidden = 0.26; /* 5.2 of 20 */
+    rs_train_task *task = open_task("markov", &data, 9);
+    assert_int_equal(rs_task_sizes(task)->vocab, 7);
+    assert_int_equal(rs_task_sizes(task)->d_out, 6);
+    rs_task_batch a = new_batch(plain, SAMPLES), b = new_batch(task, SAMPLES);
+    fill_batch(&a, plain, RS_TASK_TRAIN, 3);
+    fill_batch(&b, task, RS_TASK_TRAIN, 3);
+    for (int64_t s = 0; s < SAMPLES; s++) {
+        int hidden = 0;
+        for (int64_t t = 0; t < LENGTH; t++) {
+            int64_t i = s * LENGTH + t;
+            bool hides = b.tokens[i] == 6;
+            hidden += hides, at[t] += hides;
+            assert_int_equal(b.classes[i], hides ? a.tokens[i] : -1);
+            if (!hides) assert_int_equal(b.tokens[i], a.tokens[i]);
+        }
+        assert_int_equal(hidden, HIDDEN);
+    }
+    const double share = (double)HIDDEN / LENGTH, error = sqrt(share * (1 - share) / SAMPLES);
+    for (int t = 0; t < LENGTH; t++)
+        assert_true(fabs((double)at[t] / SAMPLES - share) < 5 * error);
+    rows_of(p, task);
+    fixed_point(law, p, 6);
+    double between = (double)between_of(law, p, 6);
+    assert_true(fabs(mark_of(task, "entropy between both neighbours") - between) < 1e-12);
+    assert_true(between < mark_of(plain, "entropy of the source"));
+    rs_task_batch_free(&a);
+    rs_task_batch_free(&b);
+    rs_task_close(plain);
+    rs_task_close(task);
+    /* one at least is hidden, and all may be */
+    for (int all = 0; all < 2; all++) {
+        data.hidden = all ? 1 : 1e-9;
+        task = open_task("markov", &data, 9);
+        b = new_batch(task, 1);
+        fill_batch(&b, task, RS_TASK_EVAL, 0);
+        int hidden = 0;
+        for (int64_t t = 0; t < LENGTH; t++)
+            hidden += b.classes[t] >= 0;
+        assert_int_equal(hidden, all ? LENGTH : 1);
+        rs_task_batch_free(&b);
+        rs_task_close(task);
+    }
+}
+
 /* A batch hangs on seed, set and step alone. */
 static void test_same_again(void **state)
 {
@@ -282,8 +354,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entropies),  cmocka_unit_test(test_frequencies),
-        cmocka_unit_test(test_copies),     cmocka_unit_test(test_copied_share),
-        cmocka_unit_test(test_same_again), cmocka_unit_test(test_refusals)};
+        cmocka_unit_test(test_entropies), cmocka_unit_test(test_frequencies),
+        cmocka_unit_test(test_copies),    cmocka_unit_test(test_copied_share),
+        cmocka_unit_test(test_hidden),    cmocka_unit_test(test_same_again),
+        cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
