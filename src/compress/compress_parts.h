@@ -81,9 +81,13 @@ typedef struct rs_compression {
     int64_t matrices, products, parameters, left, saved, tokens;
     double share, nll, nll_cut, change;
     const char *reason; /* why there is no loss; NULL: there is */
+    bool written;       /* with --write */
 } rs_compression;
 rs_status rs_compression_table(rs_table **out, rs_result *result, rs_error *err);
 rs_status rs_compression_add(rs_table *table, rs_result *result, const rs_compression *row,
                              rs_error *err);
+/* Says what --write left in a folder, and how PyTorch takes the factors. */
+rs_status rs_compression_written(rs_result *result, const char *folder, double energy,
+                                 rs_error *err);
 
 #endif
