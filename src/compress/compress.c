@@ -235,7 +235,7 @@ rs_status rs_compress_path(rs_result *result, rs_input_files *inputs,
                            const rs_compress_request *request, const rs_context *context,
                            rs_error *err)
 {
-    if (request->write) RS_TRY(rs_cut_write_check(request->write, request->scan.path, err));
+    if (request->write) RS_TRY(rs_cut_write_check(request->write, &request->scan, inputs, err));
     return request->source.n_texts > 0 ? with_text(result, inputs, request, context, err)
                                        : without_text(result, inputs, request, context, err);
 }
