@@ -104,6 +104,7 @@ static rs_status try_cut(rs_compression *row, const compressing *c, const rs_sto
     if (status == RS_OK && !c->reason) status = cut_loss(row, c, &cut, err);
     if (status == RS_OK && folder)
         status = rs_cut_write(folder, all->checkpoint, &cut, c->files, err);
+    row->written = folder != NULL;
     rs_cut_weights_free(&cut);
     return status;
 }
@@ -117,7 +118,9 @@ static rs_status try_energy(rs_table *table, rs_result *result, const compressin
     rs_compression row = row_of(c, all, chosen, n, energy);
     rs_status status = try_cut(&row, c, all, chosen, n, err);
     rs_free(chosen);
-    return status == RS_OK ? rs_compression_add(table, result, &row, err) : status;
+    if (status == RS_OK) status = rs_compression_add(table, result, &row, err);
+    if (status != RS_OK || !row.written) return status;
+    return rs_compression_written(result, c->request->write, energy, err);
 }
 
 static rs_status told(void *user, rs_result *result, const rs_stored_matrices *all, rs_error *err)
@@ -232,7 +235,7 @@ rs_status rs_compress_path(rs_result *result, rs_input_files *inputs,
                            const rs_compress_request *request, const rs_context *context,
                            rs_error *err)
 {
-    if (request->write) RS_TRY(rs_cut_write_check(request->write, request->scan.path, err));
+    if (request->write) RS_TRY(rs_cut_write_check(request->write, &request->scan, inputs, err));
     return request->source.n_texts > 0 ? with_text(result, inputs, request, context, err)
                                        : without_text(result, inputs, request, context, err);
 }

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "linalg/blas.h"
-#include "linalg/subspace.h"
 #include "linalg/truncation.h"
 #include "network/op_traits.h"
 
@@ -183,35 +182,19 @@ static void turn(double *out, const double *in, int64_t rows, int64_t cols)
             out[j * rows + i] = in[i * cols + j];
 }
 
-/* The k leading right singular vectors [k, cols] of m [rows, cols], which is left as it is. */
-static rs_status plain_vectors(double *v, const double *m, int64_t rows, int64_t cols, int64_t k,
-                               rs_error *err)
-{
-    int64_t q = rows < cols ? rows : cols;
-    size_t numbers = (size_t)(rows * cols + rows * q + q * cols + q);
-    double *copy = rs_malloc(numbers, sizeof *copy);
-    if (!copy) return rs_fail_memory(err, "singular vectors", numbers * sizeof *copy);
-    double *left = copy + rows * cols, *right = left + rows * q, *sigma = right + q * cols;
-    memcpy(copy, m, (size_t)(rows * cols) * sizeof *copy);
-    rs_status status = rs_singular_vectors(left, right, sigma, copy, rows, cols, err);
-    if (status == RS_OK) memcpy(v, right, (size_t)(k * cols) * sizeof *v);
-    rs_free(copy);
-    return status;
-}
-
-/* The vectors that are kept of what the matrix writes. */
-static rs_status kept_vectors(double *v, const cutting *c, const rs_chosen *chosen, const double *m,
-                              int64_t rows, int64_t cols, rs_error *err)
+/* m [rows, cols] becomes left · right, weighed by what the matrix reads. */
+static rs_status cut_weighed(double *m, double *left, double *right, const cutting *c,
+                             const rs_chosen *chosen, int64_t rows, int64_t cols, rs_error *err)
 {
     double *gram = NULL;
     int64_t n = cols;
-    if (!chosen->weighed) return plain_vectors(v, m, rows, cols, chosen->rank, err);
     RS_TRY(rs_written_gram(&gram, &n, chosen->matrix, c->seen, c->n_seen, err));
     rs_status status =
         gram && n == cols
-            ? rs_leading_eigenvectors(v, NULL, gram, n, chosen->rank, err)
+            ? rs_leading_eigenvectors(right, NULL, gram, n, chosen->rank, err)
             : rs_fail(err, RS_E_INTERNAL, chosen->matrix->name, NULL, "its activations are gone");
     rs_free(gram);
+    if (status == RS_OK) rs_project_rows(m, left, right, rows, cols, chosen->rank);
     return status;
 }
 
@@ -223,8 +206,8 @@ static rs_status cut_oriented(double *m, double *v, double *left, const cutting 
     bool writes = rs_writes_rows(of);
     int64_t rows = writes ? of->cols : of->rows, cols = writes ? of->rows : of->cols,
             k = chosen->rank;
-    RS_TRY(kept_vectors(v, c, chosen, m, rows, cols, err));
-    rs_project_rows(m, left, v, rows, cols, k);
+    RS_TRY(chosen->weighed ? cut_weighed(m, left, v, c, chosen, rows, cols, err)
+                           : rs_truncate(m, left, v, rows, cols, k, err));
     int64_t at = 0;
     for (size_t i = 0, n; i < of->n_factors && smalls; i += n, smalls++) {
         n = run_of(of, i, &smalls->n);

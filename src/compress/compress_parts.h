@@ -59,10 +59,11 @@ void rs_cut_weights_use(rs_network *network, const rs_cut_weights *weights);
 
 /* ---- a folder ---- */
 
-/* compress_write.c: refuses the model's own folder, one that has files, and a GGUF file. */
-rs_status rs_cut_write_check(const char *folder, const char *path, rs_error *err);
-/* Writes the checkpoint with what was cut inside, and the factors. Errors: RS_E_UNSUPPORTED (a type whose
- * numbers are not written), those of outputs. */
+/* compress_place.c: refuses the model's own folder, one that has files, a GGUF file, types whose numbers are
+ * not written and a disk without room; makes the folder, which goes again with the other outputs. */
+rs_status rs_cut_write_check(const char *folder, const rs_scan_request *scan,
+                             const rs_input_files *files, rs_error *err);
+/* compress_write.c: writes the checkpoint with what was cut inside, and the factors, into such a folder. */
 rs_status rs_cut_write(const char *folder, const rs_checkpoint *checkpoint,
                        const rs_cut_weights *weights, const rs_input_files *files, rs_error *err);
 /* compress_factors.c */
@@ -81,9 +82,13 @@ typedef struct rs_compression {
     int64_t matrices, products, parameters, left, saved, tokens;
     double share, nll, nll_cut, change;
     const char *reason; /* why there is no loss; NULL: there is */
+    bool written;       /* with --write */
 } rs_compression;
 rs_status rs_compression_table(rs_table **out, rs_result *result, rs_error *err);
 rs_status rs_compression_add(rs_table *table, rs_result *result, const rs_compression *row,
                              rs_error *err);
+/* Says what --write left in a folder, and how PyTorch takes the factors. */
+rs_status rs_compression_written(rs_result *result, const char *folder, double energy,
+                                 rs_error *err);
 
 #endif

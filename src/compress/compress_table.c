@@ -1,6 +1,8 @@
 /* compress_table.c: table compression (--energy), and its one sentence an energy. */
 #include "compress/compress_parts.h"
 
+#include "base/text.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -90,8 +92,30 @@ static rs_status say(rs_result *result, const rs_compression *row, rs_error *err
     f.table = "compression";
     f.cases = "energies";
     f.worst = "most saved";
-    f.hint = "--write DIR with one energy writes that model, and its factors";
+    f.hint = row->written ? NULL : "--write DIR with one energy writes that model, and its factors";
     return rs_result_add_finding(result, &f, err);
+}
+
+rs_status rs_compression_written(rs_result *result, const char *folder, double energy,
+                                 rs_error *err)
+{
+    rs_buffer message = {0}, hint = {0};
+    rs_finding f = rs_finding_of(RS_INFO, "written");
+    rs_buffer_printf(&message,
+                     "%s has the checkpoint as it is at %.6g %% of the energy, %s/factors its "
+                     "small factors and load.py, their loader for PyTorch",
+                     folder, 100 * energy, folder);
+    rs_buffer_printf(&hint,
+                     "%s loads as the model itself does; with its small factors in Python: "
+                     "sys.path.insert(0, \"%s/factors\"); import load; model = load.load(model)",
+                     folder, folder);
+    f.message = message.data;
+    f.hint = hint.data;
+    rs_status status = message.failed || hint.failed ? rs_fail_memory(err, "a finding", 0)
+                                                     : rs_result_add_finding(result, &f, err);
+    rs_buffer_free(&message);
+    rs_buffer_free(&hint);
+    return status;
 }
 
 rs_status rs_compression_add(rs_table *table, rs_result *result, const rs_compression *row,

@@ -8,7 +8,6 @@
 #include "base/mapping.h"
 #include "base/memory.h"
 #include "report/output.h"
-#include "report/output_place.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -18,57 +17,10 @@
 
 enum { PIECE = 1 << 24 };
 
-/* ---- whether it may be written ---- */
-
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
-}
-
-static bool same_place(const char *a, const char *b)
-{
-    struct stat one, two;
-    return stat(a, &one) == 0 && stat(b, &two) == 0 && one.st_dev == two.st_dev &&
-           one.st_ino == two.st_ino;
-}
-
-/* Whether a folder has entries. */
-static bool has_entries(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    bool any = false;
-    if (!dir) return false;
-    for (const struct dirent *e = readdir(dir); e && !any; e = readdir(dir))
-        any = strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
-    closedir(dir);
-    return any;
-}
-
-static rs_status refuse_gguf(const char *path, rs_error *err)
-{
-    return rs_fail(
-        err, RS_E_UNSUPPORTED, path,
-        "write from the safetensors checkpoint that it was made of; without --write it is "
-        "measured",
-        "a GGUF file is not written: its blocks of integers would round the truncation "
-        "to full rank again");
-}
-
-rs_status rs_cut_write_check(const char *folder, const char *path, rs_error *err)
-{
-    char buffer[4096];
-    struct stat st;
-    if (ends_with(path, ".gguf")) return refuse_gguf(path, err);
-    if (same_place(folder, rs_model_folder(buffer, sizeof buffer, path)))
-        return rs_fail(err, RS_E_OVERWRITES_INPUT, folder, "give another folder",
-                       "is the model's own folder, which is read");
-    if (stat(folder, &st) == 0 && !S_ISDIR(st.st_mode))
-        return rs_fail(err, RS_E_WRITE, folder, "give a folder", "is no folder");
-    if (has_entries(folder))
-        return rs_fail(err, RS_E_OVERWRITES_INPUT, folder, "give a new or an empty folder",
-                       "has files already, and a checkpoint among others would be neither");
-    return RS_OK;
 }
 
 /* ---- files ---- */
@@ -201,22 +153,6 @@ static rs_status copy_beside(const writing *w)
     return status;
 }
 
-/* Types whose numbers cannot be written, and formats. */
-static rs_status check_types(const writing *w)
-{
-    if (w->checkpoint->format != RS_FORMAT_SAFETENSORS)
-        return refuse_gguf(w->checkpoint->path, w->err);
-    for (size_t i = 0; i < w->weights->n; i++) {
-        const rs_recut *r = &w->weights->items[i];
-        if (r->to.dtype != r->from->dtype)
-            return rs_fail(w->err, RS_E_UNSUPPORTED, r->from->name,
-                           "write from a checkpoint of F16, BF16, F32 or F64",
-                           "a truncation cannot be written as %s: it would need scales of its own",
-                           rs_dtype_info(r->from->dtype)->name);
-    }
-    return RS_OK;
-}
-
 rs_status rs_cut_write(const char *folder, const rs_checkpoint *checkpoint,
                        const rs_cut_weights *weights, const rs_input_files *files, rs_error *err)
 {
@@ -227,8 +163,6 @@ rs_status rs_cut_write(const char *folder, const rs_checkpoint *checkpoint,
                        .weights = weights,
                        .files = files,
                        .err = err};
-    RS_TRY(check_types(&w));
-    RS_TRY(rs_outputs_make_folder(files->outputs, folder, err));
     for (uint32_t i = 0; i < (uint32_t)checkpoint->n_files; i++)
         RS_TRY(write_file(&w, i));
     RS_TRY(copy_beside(&w));

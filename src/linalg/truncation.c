@@ -64,6 +64,77 @@ rs_status rs_gram_root(double *gram, int64_t n, rs_error *err)
     return status;
 }
 
+/* Below this ratio σ_k/σ₁ a Gram has lost too much of the vectors. */
+static const double LEAST_RATIO = 1e-2;
+
+/* The k leading vectors of the shorter side of m, [k, min(rows, cols)], a vector a row, by its Gram. */
+static rs_status short_vectors(double *vectors, bool *trusted, const double *m, int64_t rows,
+                               int64_t cols, int64_t k, rs_error *err)
+{
+    bool wide = rows < cols;
+    int64_t n = wide ? rows : cols, inner = wide ? cols : rows;
+    size_t numbers = (size_t)n * (size_t)n + (size_t)n;
+    double *gram = rs_malloc(numbers, sizeof *gram);
+    if (!gram) return rs_fail_memory(err, "singular vectors", numbers * sizeof *gram);
+    double *values = gram + n * n;
+    /* the upper triangle by rows is the lower one by columns, which is read */
+    cblas_dsyrk(CblasRowMajor, CblasUpper, wide ? CblasNoTrans : CblasTrans, (blasint)n,
+                (blasint)inner, 1, m, (blasint)cols, 0, gram, (blasint)n);
+    rs_status status = rs_leading_eigenvectors(vectors, values, gram, n, k, err);
+    *trusted = status == RS_OK && values[k - 1] > LEAST_RATIO * LEAST_RATIO * values[0];
+    rs_free(gram);
+    return status;
+}
+
+/* The k leading right singular vectors [k, cols] of m by its decomposition; m is left as it is. */
+static rs_status right_vectors(double *v, const double *m, int64_t rows, int64_t cols, int64_t k,
+                               rs_error *err)
+{
+    int64_t q = rows < cols ? rows : cols;
+    size_t numbers = (size_t)(rows * cols + rows * q + q * cols + q);
+    double *copy = rs_malloc(numbers, sizeof *copy);
+    if (!copy) return rs_fail_memory(err, "singular vectors", numbers * sizeof *copy);
+    double *left = copy + rows * cols, *right = left + rows * q, *sigma = right + q * cols;
+    memcpy(copy, m, (size_t)(rows * cols) * sizeof *copy);
+    rs_status status = rs_singular_vectors(left, right, sigma, copy, rows, cols, err);
+    if (status == RS_OK) memcpy(v, right, (size_t)(k * cols) * sizeof *v);
+    rs_free(copy);
+    return status;
+}
+
+/* m becomes U Uᵀ M. vectors: [k, rows], a vector a row. */
+static void project_columns(double *m, double *left, double *right, const double *vectors,
+                            int64_t rows, int64_t cols, int64_t k)
+{
+    blasint r = (blasint)rows, c = (blasint)cols, inner = (blasint)k;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < k; j++)
+            left[i * k + j] = vectors[j * rows + i];
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, inner, c, r, 1, vectors, r, m, c, 0,
+                right, c);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, inner, 1, left, inner, right, c, 0,
+                m, c);
+}
+
+rs_status rs_truncate(double *m, double *left, double *right, int64_t rows, int64_t cols, int64_t k,
+                      rs_error *err)
+{
+    bool wide = rows < cols, trusted = false;
+    int64_t n = wide ? rows : cols;
+    double *vectors = rs_malloc((size_t)(k * n), sizeof *vectors);
+    if (!vectors) return rs_fail_memory(err, "singular vectors", (size_t)(k * n) * sizeof *vectors);
+    rs_status status = short_vectors(vectors, &trusted, m, rows, cols, k, err);
+    if (status == RS_OK && !trusted) status = right_vectors(right, m, rows, cols, k, err);
+    if (status == RS_OK && trusted && !wide)
+        memcpy(right, vectors, (size_t)(k * n) * sizeof *right);
+    if (status == RS_OK && trusted && wide)
+        project_columns(m, left, right, vectors, rows, cols, k);
+    else if (status == RS_OK)
+        rs_project_rows(m, left, right, rows, cols, k);
+    rs_free(vectors);
+    return status;
+}
+
 void rs_project_rows(double *m, double *left, const double *v, int64_t rows, int64_t cols,
                      int64_t k)
 {

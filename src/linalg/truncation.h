@@ -27,6 +27,14 @@ rs_status rs_gram_singular_values(double *sigma, int64_t count, double *gram, in
 /* Replaces such a matrix by a root R of it: RᵀR = gram [n, n]. */
 rs_status rs_gram_root(double *gram, int64_t n, rs_error *err);
 
+/*
+ * m [rows, cols], row-major, becomes the nearest matrix of rank k (Eckart and Young 1936), left · right: left
+ * [rows, k], right [k, cols]. The Gram of the shorter side gives the k vectors at a third of the price of a
+ * decomposition, with at most σ₁/(2σ_k) times its error; where σ_k/σ₁ < 0.01, the decomposition does.
+ */
+rs_status rs_truncate(double *m, double *left, double *right, int64_t rows, int64_t cols, int64_t k,
+                      rs_error *err);
+
 /* m [rows, cols], row-major, becomes M V Vᵀ; left [rows, k] = M V. v: [k, cols], a vector a row. */
 void rs_project_rows(double *m, double *left, const double *v, int64_t rows, int64_t cols,
                      int64_t k);

@@ -218,6 +218,16 @@ static rs_status open_regular(rs_output *o, rs_error *err)
     return code ? rs_place_fail(err, o->path, "create a file in its folder", code) : RS_OK;
 }
 
+/* Two outputs of one name: the second would replace the first. */
+static rs_status check_others(const rs_output *o, rs_error *err)
+{
+    for (const rs_output *other = o->set ? o->set->first : NULL; other; other = other->next)
+        if (!other->direct && rs_output_same(other->path, o->path))
+            return rs_fail(err, RS_E_OVERWRITES_INPUT, o->path, "choose another name",
+                           "another output of this run has this name");
+    return RS_OK;
+}
+
 static rs_status start_output(rs_output *o, const char *path, const rs_input_files *files,
                               const char *bytes, size_t length, rs_error *err)
 {
@@ -226,7 +236,9 @@ static rs_status start_output(rs_output *o, const char *path, const rs_input_fil
     RS_TRY(rs_place_find(&o->place, path, files, err));
     RS_TRY(rs_place_check(&o->place, path, files, bytes, length, err));
     o->direct = rs_place_is_direct(&o->place);
-    return o->direct ? RS_OK : open_regular(o, err);
+    if (o->direct) return RS_OK;
+    RS_TRY(check_others(o, err));
+    return open_regular(o, err);
 }
 
 static rs_status new_output(rs_output **out, const char *path, const rs_input_files *files,
@@ -403,7 +415,10 @@ rs_status rs_outputs_make_folder(rs_outputs *outputs, const char *folder, rs_err
     if (mkdir(folder, 0777) == 0) return own_folder(outputs, folder, err);
     struct stat st;
     int code = errno;
-    if (code == EEXIST && stat(folder, &st) == 0 && !S_ISDIR(st.st_mode)) code = ENOTDIR;
+    if (code == EEXIST && stat(folder, &st) != 0) /* a link to nowhere */
+        code = errno;
+    else if (code == EEXIST && !S_ISDIR(st.st_mode))
+        code = ENOTDIR;
     if (code == EEXIST) return RS_OK;
     return rs_fail(err, RS_E_WRITE, folder, "choose a place that can be written",
                    "cannot be made: %s", strerror(code));

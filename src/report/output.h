@@ -23,8 +23,8 @@ int rs_output_descriptor_write(int fd, const char *bytes, size_t *left,
 
 /* ---- several outputs that appear together ---- */
 
-/* One folder for each kind of file that is written by the folder. */
-enum { RS_MOST_FOLDERS = 4 };
+/* One folder for each kind of file that is written by the folder, and those of a model. */
+enum { RS_MOST_FOLDERS = 16 };
 
 /* Outputs that wait for each other. Zero-initialise. */
 typedef struct rs_outputs {

@@ -9,8 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* `lab run all` with tables and pictures takes some seventy; fuller experiments need more. */
-enum { SLOTS = 192, ABANDONED = -1 };
+/* `lab run all` with tables and pictures takes some seventy; a checkpoint that is written (scan --write) has a
+ * file a shard, the largest ones two hundred. */
+enum { SLOTS = 1024, ABANDONED = -1 };
 
 static struct {
     atomic_int kind;

@@ -330,6 +330,18 @@ static const rs_product *batch_end(const rs_product *begin, const rs_product *en
     return p;
 }
 
+/* Threads for a batch: where there is so little to do, most of the time would be spent waiting for each other,
+ * above all when other programs hold the cores. */
+static int threads_for(const rs_product *begin, const rs_product *end, const rs_context *context)
+{
+    const double little = 2e7; /* operations of the Grams */
+    double operations = 0;
+    for (const rs_product *p = begin; p < end; p++)
+        operations +=
+            2 * (double)(p->a.features + p->b.features) * (double)p->a.inner * (double)p->a.inner;
+    return operations < little ? 1 : context->threads;
+}
+
 static rs_status measure_layers(rs_heads *heads, const rs_model *model,
                                 const rs_heads_options *options, const rs_context *context,
                                 rs_error *err)
@@ -343,7 +355,9 @@ static rs_status measure_layers(rs_heads *heads, const rs_model *model,
         if (!chosen(p, options)) continue;
         rs_progress(context, "spectra", heads->n, total, "head products");
         RS_TRY(rs_check_cancelled(context, err));
-        RS_TRY(measure_batch(heads, model, p, next, options, context, err));
+        rs_context own = *context;
+        own.threads = threads_for(p, next, context);
+        RS_TRY(measure_batch(heads, model, p, next, options, &own, err));
     }
     rs_progress(context, "spectra", heads->n, total, "head products");
     return rs_check_cancelled(context, err);

@@ -280,8 +280,11 @@ rs_status rs_scan_verdict(rs_result *result, const rs_heads *heads, const rs_sca
 {
     rs_buffer text = {0};
     rs_verdict verdict;
+    size_t n;
     if (!say_broken(&text, &verdict, result))
         say_ranks(&text, &verdict, result, heads, &options->thresholds);
+    const rs_finding *written = finding_of(result, "written", &n);
+    if (written && verdict.severity < RS_CRITICAL) verdict.next = written->hint;
     verdict.answer = text.data;
     rs_status status = text.failed ? rs_fail_memory(err, "verdict", 0)
                                    : rs_result_set_verdict(result, &verdict, err);

@@ -9,18 +9,11 @@ import numpy as np
 import torch
 import transformers
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracle"))
+from letters import LETTERS, windows, write_tokenizer
+
 torch.set_num_threads(1)
-LETTERS = "abcdefghijklmnopqrstuvwxyzĠĊ"
 SEQ_LEN = 16
-
-
-def tokenizer(folder):
-    bytes_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    json.dump({"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": bytes_level,
-               "post_processor": None, "decoder": bytes_level,
-               "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                         "fuse_unk": False, "byte_fallback": False, "vocab": {c: i for i, c in enumerate(LETTERS)}, "merges": []}},
-              open(f"{folder}/tokenizer.json", "w"))
 
 
 def make(folder, kind):
@@ -46,18 +39,13 @@ def make(folder, kind):
                 p.mul_(10)
     model.to(torch.bfloat16 if kind.endswith("bf16") else torch.float64 if kind == "gpt2" else torch.float32)
     model.save_pretrained(folder, max_shard_size="40KB" if kind == "gpt2" else "5GB")
-    tokenizer(folder)
+    write_tokenizer(folder)
 
 
 def load(folder):
     config = json.load(open(f"{folder}/config.json"))
     name = config["architectures"][0]
     return getattr(transformers, name).from_pretrained(folder, dtype=torch.float64).eval()
-
-
-def windows(text):
-    ids = [LETTERS.index({" ": "Ġ", "\n": "Ċ"}.get(c, c)) for c in open(text).read()]
-    return torch.tensor([ids[i:i + SEQ_LEN] for i in range(0, len(ids) - SEQ_LEN + 1, SEQ_LEN)])
 
 
 def nll(model, ids):
@@ -106,7 +94,7 @@ def check(folder, out, result, text):
     tables = json.load(open(result))["tables"]
     rows = {(r["layer"], r["matrix"], r["product"], r["head"]): r for r in tables["energy"]}
     totals, line = {r["way"]: r for r in tables["energy_totals"]}, tables["compression"][0]
-    model, ids = load(folder), windows(text)
+    model, ids = load(folder), torch.tensor(windows(open(text).read(), SEQ_LEN))
     seen, handles = {}, []
     layers = model.config.num_hidden_layers
     for layer in range(layers):

@@ -292,6 +292,26 @@ static void outputs_appear_together(void **state)
     assert_int_equal(files_in_folder(), 3);
 }
 
+/* One of them may not replace another, whatever its name is written like; a link to nowhere is no folder. */
+static void no_two_have_one_name(void **state)
+{
+    (void)state;
+    rs_error err;
+    char what[200];
+    rs_outputs outputs = {0};
+    rs_input_files files = {.outputs = &outputs};
+    assert_int_equal(rs_outputs_make_folder(&outputs, in_folder("made"), &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("made/new"), "one", 3, &files, &err), RS_OK);
+    assert_int_equal(rs_output_write(in_folder("./made/new"), "two", 3, &files, &err),
+                     RS_E_OVERWRITES_INPUT);
+    assert_int_equal(symlink("nowhere", in_folder("link")), 0);
+    assert_int_equal(rs_outputs_make_folder(&outputs, in_folder("link"), &err), RS_E_WRITE);
+    rs_outputs_undo(&outputs, what, sizeof what);
+    assert_string_equal(what, "nothing was written");
+    assert_int_equal(unlink(in_folder("link")), 0);
+    assert_int_equal(files_in_folder(), 0);
+}
+
 static void one_that_fails_takes_all_back(void **state)
 {
     (void)state;
@@ -424,6 +444,7 @@ int main(void)
         CASE(discarded_pieces_leave_nothing),
         CASE(pieces_are_refused_where_a_file_cannot_be),
         CASE(outputs_appear_together),
+        CASE(no_two_have_one_name),
         CASE(one_that_fails_takes_all_back),
         CASE(a_pipe_that_fails_takes_the_files_back),
         CASE(a_signal_takes_placed_files_back),

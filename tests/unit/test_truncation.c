@@ -84,6 +84,28 @@ static void plain_is_the_decomposition(void **state)
     }
 }
 
+/* Tall, wide and square matrices; with graded values down to 1e-9, where a Gram would not do. */
+static void truncation_is_the_nearest(void **state)
+{
+    (void)state;
+    static const int shapes[][2] = {{9, 6}, {6, 9}, {7, 7}};
+    for (uint64_t draw = 0; draw < 30; draw++)
+        for (int k = 1; k <= 6; k++) {
+            int rows = shapes[draw % 3][0], cols = shapes[draw % 3][1];
+            double m[63], theirs[63], left[54], right[54], back[63];
+            rs_random random = rs_random_new(11, draw);
+            fill(m, (size_t)(rows * cols), &random);
+            for (int i = 0; i < rows * cols && draw >= 15; i++)
+                m[i] *= pow(10, -(double)(i / cols));
+            memcpy(theirs, m, sizeof theirs);
+            assert_int_equal(rs_low_rank(theirs, rows, cols, k, 0, NULL), RS_OK);
+            assert_int_equal(rs_truncate(m, left, right, rows, cols, k, NULL), RS_OK);
+            assert_true(distance(m, theirs, rows * cols) <= 1e-12);
+            multiply(back, left, false, right, rows, k, cols);
+            assert_true(distance(back, theirs, rows * cols) <= 1e-12);
+        }
+}
+
 /* U V with k columns: [M, k] and [k, N] in one vector. */
 static double loss_of(const double *uv, int k, const double *x, int t, const double *m)
 {
@@ -207,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_is_the_decomposition),
+        cmocka_unit_test(truncation_is_the_nearest),
         cmocka_unit_test(weighed_is_the_least),
         cmocka_unit_test(product_is_cut),
         cmocka_unit_test(a_root_is_one),
