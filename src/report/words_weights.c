@@ -85,10 +85,11 @@ static const rs_word series[] = {
     SERIES(
         "rank_falls", "warn",
         "from checkpoint to checkpoint a layer's products lose effective rank (the mean over its "
-        "heads), and do not come back",
+        "heads), more than they ever gained from one checkpoint to a later one",
         "last < (1 - 0.2) highest (--threshold rank_falls=X), by more than 3 standard deviations "
         "of "
-        "chance, and at least 4 times the series' noise (docs/series.md)",
+        "chance, at least 1.5 times the largest climb in the series and 4 times its noise "
+        "(docs/series.md)",
         "compare the checkpoint where it begins with the last; in training, take the attention "
         "matrices out of weight decay or lower it there"),
     SERIES("skipped_checkpoint", "warn",

@@ -254,7 +254,7 @@ typedef struct trend_cells {
     const char *trend;
     int64_t checkpoints, highest_step, since_step;
     const char *since_path;
-    double first, highest, lowest, last, fall, noise, chance;
+    double first, highest, lowest, last, fall, swing, noise, chance;
 } trend_cells;
 
 static const rs_column trend_columns[] = {
@@ -274,10 +274,17 @@ static const rs_column trend_columns[] = {
     {.name = "fall", RS_CELL(trend_cells, fall), .formula = "1 − last / highest"},
     {.name = "since_step",
      RS_CELL(trend_cells, since_step),
-     .formula = "falls: step of the last checkpoint that is as high as the highest, within noise; "
-                "rises: as low as the lowest; null where it holds"},
+     .formula =
+         "falls: step of the last checkpoint that is as high as the highest, within the larger "
+         "of noise and a tenth of the way from the highest to the last; rises: as low as the "
+         "lowest; null where it holds"},
     {.name = "since_path", RS_CELL(trend_cells, since_path), .formula = "path of that checkpoint"},
     {.name = "highest_step", RS_CELL(trend_cells, highest_step), .formula = "step of the highest"},
+    {.name = "swing",
+     RS_CELL(trend_cells, swing),
+     .formula =
+         "the largest climb from one checkpoint to a later one, which a fall must be 1.5 times as "
+         "large as; where it rises the largest drop"},
     {.name = "noise",
      RS_CELL(trend_cells, noise),
      .formula = "how far it goes up and down of itself (docs/series.md)"},
@@ -315,6 +322,7 @@ static rs_status add_trend(rs_table *table, const rs_series *s, const rs_series_
                              .highest_step = s->read[c->at[t->highest]]->step,
                              .since_step = since ? since->step : RS_NULL_INT,
                              .since_path = since ? since->path : NULL,
+                             .swing = t->swing,
                              .noise = t->noise,
                              .chance = t->chance};
     return rs_table_append(table, &row, err);

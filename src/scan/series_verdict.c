@@ -25,6 +25,17 @@ static void say_percent(rs_buffer *text, double share)
     rs_buffer_printf(text, 100 * share >= 10 ? "%.0f" : "%.2g", 100 * share);
 }
 
+/* "98 (step 100) → " where the way begins lower than at the highest. */
+static void say_highest(rs_buffer *text, const rs_series *s, const rs_series_cell *c)
+{
+    char when[256];
+    double highest = c->ratios[c->trend.highest];
+    if (round(100 * highest) == round(100 * c->ratios[c->trend.since])) return;
+    say_percent(text, highest);
+    rs_buffer_printf(text, " (%s) → ",
+                     rs_series_when(when, sizeof when, s, s->read[c->at[c->trend.highest]]));
+}
+
 /* "99 → 89 → 43 %", from where it begins to fall; of many some, evenly. */
 static void say_way(rs_buffer *text, const rs_series_cell *c)
 {
@@ -46,13 +57,15 @@ static void say_rank(rs_buffer *text, const rs_series_cell *c)
                      names[c->place.kind]);
 }
 
-/* "layer 5's QK rank falls since step 1000: 99 → 89 → 43 % of chance" */
+/* "layer 5's QK rank falls since step 1000: 99 → 89 → 43 % of chance"; the highest comes first where it was
+ * higher than that before. */
 static void say_fall(rs_buffer *text, const rs_series *s, const rs_series_cell *c)
 {
     char when[256];
     say_rank(text, c);
     rs_buffer_printf(text, " falls since %s: ",
                      rs_series_when(when, sizeof when, s, s->read[c->at[c->trend.since]]));
+    say_highest(text, s, c);
     say_way(text, c);
     rs_buffer_puts(text, " of chance");
 }

@@ -28,11 +28,19 @@ expect 0 "$RANKSCOPE" scan falling/checkpoint-* --json globbed.json
 expect 0 "$RANKSCOPE" scan falling --threads 1 --json again.json
 expect 0 "$RANKSCOPE" scan falling --layers 0 --json first.json
 
+# the highest is named where it was before the fall begins, and higher
+run early 1 qk 10=1 20=0.9 30=0.91 40=0.89 50=0.5 60=0.2
+expect 0 "$RANKSCOPE" scan early --json early.json
+head -n 2 out | tr -s '\n ' '  ' | grep -q "since step 40: 99 (step 10) → 98 → 78 → 48 % of chance" || note_failure "the first line is: $(head -n 2 out)"
+
 # ---- ranks that hold, rise, and go up and down ----
 run rising all ov 1=0.1 2=0.3 3=0.6 4=1
 expect 0 "$RANKSCOPE" scan rising --json rising.json
 run noisy all qk 1=0.5 2=0.8 3=0.55 4=0.75 5=0.5 6=0.85 7=0.55
 expect 0 "$RANKSCOPE" scan noisy --json noisy.json
+run dip all qk 1=1 2=0.7 3=0.5 4=0.75 5=1
+expect 0 "$RANKSCOPE" scan dip --json dip.json
+says out 'No layer'
 run flat 0 qk 0001=1 00020=1 3=1
 expect 0 "$RANKSCOPE" scan flat --json flat.json
 says out "No layer's rank falls over 3 checkpoints, step 1 to step 20"
@@ -161,6 +169,9 @@ assert rising["verdict"]["code"] == "ranks_hold" and "2 of 4 rise" in rising["ve
 assert {t["product"] for t in rising["tables"]["trends"] if t["trend"] == "rises"} == {"ov"}
 noisy = load("noisy")
 assert "rank_falls" not in codes(noisy) and {t["trend"] for t in noisy["tables"]["trends"]} == {"holds"}
+assert {t["trend"] for t in load("dip")["tables"]["trends"]} == {"holds"}  # what came back does not rise, either
+early = {(t["layer"], t["product"]): t for t in load("early")["tables"]["trends"]}[1, "qk"]
+assert early["highest_step"] == 10 and early["since_step"] == 40 and early["fall"] > 0.5 and early["swing"] < 0.01, early
 assert [c["step"] for c in load("flat")["tables"]["checkpoints"]] == [1, 3, 20]
 
 broken = load("broken")
