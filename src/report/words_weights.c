@@ -100,11 +100,13 @@ static const rs_word series[] = {
     SERIES("newer_checkpoint", "info",
            "checkpoints that appeared in the run's folder while the series was read", NULL,
            "run again"),
-    SERIES(
-        "repeated_step", "warn",
-        "a step comes more than once among the paths: they stand in the order in which they were "
-        "given, and a trend over them means little",
-        NULL, "scan each run by itself"),
+    SERIES("repeated_step", "warn",
+           "a step comes more than once among the paths, of several runs or of one checkpoint that "
+           "was "
+           "named twice: they stand in the order in which they were given, and a trend over them "
+           "means "
+           "little",
+           NULL, "scan each run by itself; name each checkpoint once"),
     SERIES("not_in_all", "info",
            "products that some checkpoints lack or have in another shape: they are followed where "
            "they "

@@ -94,6 +94,17 @@ expect 3 "$RANKSCOPE" scan nan --fail-on critical --json ends.json
 # ---- two runs are no series ----
 expect 0 "$RANKSCOPE" scan falling flat falling --json twice.json
 says out 'repeated_step'
+expect 0 "$RANKSCOPE" scan falling/checkpoint-500 falling/checkpoint-1000 falling/checkpoint-500/ --json again_named.json
+says out 'falling/checkpoint-500 is named more than once'
+
+# ---- names with slashes behind them, and a share that is none ----
+cp -r falling/checkpoint-500 good && cp -r falling/checkpoint-10000 bad
+expect 0 "$RANKSCOPE" scan good/ bad// --json slashes.json
+head -n 1 out | grep -q "layer 1's QK rank falls since good: 99 → 38 % of chance" || note_failure "the first line is: $(head -n 1 out)"
+expect 0 "$RANKSCOPE" scan good/ good/
+says out 'over 2 checkpoints, good to good'
+refused bad-option 'no rank loses more than all of itself' falling --threshold rank_falls=1.5
+expect 0 "$RANKSCOPE" scan falling --threshold rank_falls=1
 
 # ---- outputs: never into the folder of a checkpoint ----
 expect 2 "$RANKSCOPE" scan falling --quiet --json falling/checkpoint-500/model.safetensors
@@ -206,6 +217,7 @@ assert "nonfinite_weights" not in codes(middle) and [c["change"] for c in middle
 assert ends["verdict"]["code"] == "nonfinite_weights" and ends["verdict"]["severity"] == "critical" and ends["verdict"]["answer"].startswith("At step 3: 1 tensor has NaN")
 assert [r["heads"] for r in ends["tables"]["series"] if r["step"] == 3] == [3, 4, 4, 4]  # what is not finite is no part of a mean
 
+assert [c["path"] for c in load("slashes")["tables"]["checkpoints"]] == ["good", "bad"]
 twice = load("twice")
 assert codes(twice)["repeated_step"]["severity"] == "warn" and len(twice["tables"]["checkpoints"]) == 13
 
