@@ -75,8 +75,8 @@ static rs_status skip(rs_series *s, const rs_series_entry *entry, const rs_error
 /* What was measured becomes rows; its findings stay until the next has been read. */
 static rs_status take(rs_series *s, rs_series_read *read, rs_error *err)
 {
-    RS_TRY(rs_series_list_row(s, read->entry, read, NULL, err));
     RS_TRY(rs_series_note(s, read, err));
+    RS_TRY(rs_series_list_row(s, read->entry, read, NULL, err));
     if (s->last) RS_TRY(rs_series_changes(s, read->entry, s->last, read->scan, err));
     json_t *model = rs_scan_model_object(read->model);
     if (!model) return rs_fail_memory(err, "result", 0);

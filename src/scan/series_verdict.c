@@ -68,6 +68,9 @@ static void say_fall(rs_buffer *text, const rs_series *s, const rs_series_cell *
     say_highest(text, s, c);
     say_way(text, c);
     rs_buffer_puts(text, " of chance");
+    if (c->last.dead > 0)
+        rs_buffer_printf(text, " (%lld of %lld heads are all zero)", (long long)c->last.dead,
+                         (long long)c->last.heads);
 }
 
 /* ---- findings ---- */
@@ -190,7 +193,7 @@ static void say_holds(rs_buffer *text, rs_verdict *v, const rs_series *s)
     size_t n = 0, rising = 0;
     for (size_t i = 0; i < s->n_cells; i++) {
         const rs_series_cell *c = &s->cells[i];
-        if (c->n == 0) continue;
+        if (!rs_series_is_current(s, c)) continue;
         n++;
         first += c->ratios[0];
         last += c->ratios[c->n - 1];
@@ -201,7 +204,7 @@ static void say_holds(rs_buffer *text, rs_verdict *v, const rs_series *s)
     v->next =
         "--table trends shows every layer; 'rankscope compare' of two checkpoints what changed";
     if (n == 0) {
-        rs_buffer_puts(text, "No product has a spectrum in any checkpoint.");
+        rs_buffer_puts(text, "No product has a spectrum in the last checkpoint.");
         return;
     }
     rs_buffer_puts(text, "No layer's rank falls over ");

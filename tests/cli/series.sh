@@ -45,6 +45,20 @@ run flat 0 qk 0001=1 00020=1 3=1
 expect 0 "$RANKSCOPE" scan flat --json flat.json
 says out "No layer's rank falls over 3 checkpoints, step 1 to step 20"
 
+# ---- heads that die count as 0, those that never lived do not ----
+run some 1 qk 1=1 2=0.8 3=0.8/3 4=0.8/3
+expect 0 "$RANKSCOPE" scan some --json some.json
+head -n 2 out | tr -s '\n ' '  ' | grep -q '% of chance (3 of 4 heads are all zero)' || note_failure "the first line is: $(head -n 2 out)"
+run whole 1 qk 1=1 2=0.9 3=0.5 4=0.5/4
+expect 0 "$RANKSCOPE" scan whole --json whole.json
+says out '0 % of chance'
+run born 1 qk 1=1/2 2=1/2 3=1
+expect 0 "$RANKSCOPE" scan born --json born.json
+run alive 1 qk 1=1 2=1/4 3=1
+expect 0 "$RANKSCOPE" scan alive --json alive.json
+run never 1 qk 1=1/4 2=1/4
+expect 0 "$RANKSCOPE" scan never --json never.json
+
 # ---- what cannot be read is named and skipped ----
 run broken 0 qk 1=1 2=1 3=1 4=1 5=1 6=1
 head -c 900 broken/checkpoint-2/model.safetensors >half && mv half broken/checkpoint-2/model.safetensors
@@ -180,6 +194,29 @@ assert rising["verdict"]["code"] == "ranks_hold" and "2 of 4 rise" in rising["ve
 assert {t["product"] for t in rising["tables"]["trends"] if t["trend"] == "rises"} == {"ov"}
 noisy = load("noisy")
 assert "rank_falls" not in codes(noisy) and {t["trend"] for t in noisy["tables"]["trends"]} == {"holds"}
+def of_died(name):
+    series, trends = ([r for r in load(name)["tables"][table] if (r["layer"], r["product"]) == (1, "qk")] for table in ("series", "trends"))
+    return series, trends[0] if trends else None
+
+rows, t = of_died("some")
+living = scan("some/checkpoint-4", "--layers", "1")["tables"]["layers"][0]
+assert living["product"] == "qk" and [(r["heads"], r["heads_dead"]) for r in rows] == [(4, 0), (4, 0), (4, 3), (4, 3)], rows
+assert abs(rows[3]["effective_rank_ratio"] - living["effective_rank_ratio_mean"] / 4) < 1e-15 and rows[3]["effective_rank_ratio_min"] == 0
+assert rows[3]["effective_rank"] == living["effective_rank_mean"]  # of the one that has a rank
+assert t["trend"] == "falls" and t["since_step"] == 2 and t["last"] == rows[3]["effective_rank_ratio"]
+assert abs(load("some")["tables"]["checkpoints"][3]["qk"] - (of_died("some")[0][3]["effective_rank_ratio"] + scan("some/checkpoint-4", "--layers", "0")["tables"]["layers"][0]["effective_rank_ratio_mean"]) / 2) < 1e-14
+assert load("some")["tables"]["checkpoints"][3]["lowest"] == 0 and {"rank_falls", "dead_head"} <= set(codes(load("some")))
+rows, t = of_died("whole")
+assert rows[3]["heads"] == rows[3]["heads_dead"] == 4 and t["trend"] == "falls" and t["last"] == 0 and t["fall"] == 1, (rows, t)
+assert load("whole")["verdict"]["value"] == -1
+rows, t = of_died("born")
+assert [(r["heads"], r["heads_dead"]) for r in rows] == [(2, 0), (2, 0), (4, 0)] and t["trend"] == "holds", rows
+rows, t = of_died("alive")
+assert t["trend"] == "holds" and t["lowest"] == 0 and t["last"] == t["first"], t
+rows, t = of_died("never")
+assert t is None and all(r["heads"] == 0 and r["effective_rank_ratio"] is None for r in rows), rows
+t = [t for t in load("shapes")["tables"]["trends"] if t["product"] == "qk"]
+assert t and all(x["last"] is None and x["fall"] is None and x["first"] > 0 for x in t), t  # the last checkpoint has none
 assert {t["trend"] for t in load("dip")["tables"]["trends"]} == {"holds"}  # what came back does not rise, either
 early = {(t["layer"], t["product"]): t for t in load("early")["tables"]["trends"]}[1, "qk"]
 assert early["highest_step"] == 10 and early["since_step"] == 40 and early["fall"] > 0.5 and early["swing"] < 0.01, early
