@@ -269,7 +269,7 @@ static rs_status follow(rs_series *s, rs_input_files *inputs, const char *const 
 rs_status rs_series_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
                          const rs_context *context, rs_error *err)
 {
-    rs_series s = {.request = request, .result = result};
+    rs_series s = {.request = request, .result = result, .seed = context->seed};
     size_t n = request->n_others + 1;
     const char **paths = rs_malloc(n, sizeof *paths);
     if (!paths) return rs_fail_memory(err, "paths", n * sizeof *paths);

@@ -49,9 +49,11 @@ static rs_status remember_heads(rs_series_cell *c, size_t n, rs_error *err)
 {
     if (n <= c->n_ranked) return RS_OK;
     bool *ranked = rs_realloc(c->ranked, n, sizeof *ranked);
-    if (!ranked) return rs_fail_memory(err, "series", n * sizeof *ranked);
+    if (ranked) c->ranked = ranked;
+    bool *count = rs_realloc(c->count, n, sizeof *count);
+    if (count) c->count = count;
+    if (!ranked || !count) return rs_fail_memory(err, "series", n * sizeof *ranked);
     memset(ranked + c->n_ranked, 0, (n - c->n_ranked) * sizeof *ranked);
-    c->ranked = ranked;
     c->n_ranked = n;
     return RS_OK;
 }
@@ -71,23 +73,21 @@ static bool counts(double *ratio, rs_series_cell *c, const rs_head *heads, size_
 }
 
 /* Needs c->n_ranked >= n. */
-static rs_series_ratio ratio_of(rs_series_cell *c, const rs_head *heads, size_t n)
+static rs_status ratio_of(rs_series_ratio *out, rs_series *s, rs_series_cell *c,
+                          const rs_head *heads, size_t n, rs_error *err)
 {
-    rs_series_ratio out = {.lowest = INFINITY};
-    double sum = 0, squares = 0, ratio;
+    double sum = 0, ratio;
+    *out = (rs_series_ratio){.lowest = INFINITY};
     for (size_t i = 0; i < n; i++) {
-        if (!counts(&ratio, c, heads, i)) continue;
-        double one = heads[i].null->effective_rank_spread / heads[i].null->effective_rank;
-        out.heads++;
-        out.dead += ratio == 0;
-        out.lowest = fmin(out.lowest, ratio);
+        c->count[i] = counts(&ratio, c, heads, i);
+        if (!c->count[i]) continue;
+        out->heads++;
+        out->dead += ratio == 0;
+        out->lowest = fmin(out->lowest, ratio);
         sum += ratio;
-        squares += one * one;
     }
-    if (out.heads == 0) return (rs_series_ratio){NAN, NAN, NAN, 0, 0};
-    out.mean = sum / (double)out.heads;
-    out.spread = sqrt(squares) / (double)out.heads;
-    return out;
+    out->mean = out->heads ? sum / (double)out->heads : NAN;
+    return rs_series_spread(&out->spread, s, heads, c->count, n, err);
 }
 
 static bool grow(rs_series_cell *c)
@@ -129,7 +129,8 @@ static rs_status note_cell(rs_series *s, rs_series_read *read, const rs_head *he
     if (c->had == 0) c->heads = (int64_t)n;
     note_shape(c, heads, n, s->n_read);
     c->had++;
-    const rs_series_ratio ratio = ratio_of(c, heads, n);
+    rs_series_ratio ratio;
+    RS_TRY(ratio_of(&ratio, s, c, heads, n, err));
     add_to_kind(read, heads->product->kind, &ratio);
     RS_TRY(rs_series_row(s, read->entry, heads, n, &ratio, err));
     if (isnan(ratio.mean)) return RS_OK;
@@ -188,7 +189,9 @@ void rs_series_cells_free(rs_series *s)
         rs_free(s->cells[i].ratios);
         rs_free(s->cells[i].spreads);
         rs_free(s->cells[i].ranked);
+        rs_free(s->cells[i].count);
     }
+    rs_free(s->alike);
     rs_free(s->cells);
 }
 

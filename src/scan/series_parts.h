@@ -24,6 +24,7 @@ typedef struct rs_series_cell {
     double *ratios;  /* [n] effective_rank_ratio, finite */
     double *spreads; /* [n] its standard deviation by chance */
     bool *ranked; /* [n_ranked] has the head at this place had a rank in any checkpoint so far? */
+    bool *count;  /* [n_ranked] does it count in the mean of the checkpoint that is read? */
     size_t n_ranked;
     rs_series_ratio last; /* of the last checkpoint that has it */
     size_t had;           /* checkpoints that have the product, with a spectrum or without */
@@ -46,6 +47,12 @@ typedef struct rs_series_read {
     double lowest; /* of all of them; infinite: none */
 } rs_series_read;
 
+/* How alike random heads of a shape are that share keys or values. */
+typedef struct rs_series_alike {
+    int64_t own, shared, inner;
+    double correlation;
+} rs_series_alike;
+
 /* A series as it is filled. */
 typedef struct rs_series {
     const rs_scan_request *request;
@@ -57,6 +64,9 @@ typedef struct rs_series {
     size_t next;                  /* cell that is looked at first */
     const rs_series_entry **read; /* [n_read] the checkpoints that were read, by place */
     size_t n_read, n_skipped;
+    rs_series_alike *alike; /* [n_alike] of shapes that were met */
+    size_t n_alike, alike_capacity;
+    uint64_t seed;
     rs_result *last; /* what scan finds in the last of them */
     json_t *model;   /* its object of meta */
     rs_error first;  /* why the first that was skipped was */
@@ -71,6 +81,13 @@ bool rs_series_is_current(const rs_series *s, const rs_series_cell *c);
 /* Judges every cell once all are read. */
 rs_status rs_series_judge(rs_series *s, rs_error *err);
 void rs_series_cells_free(rs_series *s);
+
+/* ---- series_spread.c ---- */
+
+/* The standard deviation by chance of the mean ratio of those of n heads that count; NaN where none does. Heads
+ * that share their keys (QK) or values (OV) are not independent. */
+rs_status rs_series_spread(double *out, rs_series *s, const rs_head *heads, const bool *count,
+                           size_t n, rs_error *err);
 
 /* ---- series_tables.c ---- */
 

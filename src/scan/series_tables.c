@@ -58,7 +58,9 @@ static const rs_column series_columns[] = {
     {.name = "effective_rank_ratio_spread",
      RS_CELL(series_cells, spread),
      .provenance = "predicted",
-     .formula = "standard deviation of effective_rank_ratio of random factors of these shapes"},
+     .formula = "standard deviation of effective_rank_ratio, a mean over heads, of random factors "
+                "of these "
+                "shapes; heads that share keys or values vary together"},
 };
 static const rs_column series_means[MEANS] = {
     MEAN(0, "effective_rank", "mean over heads of exp(−Σ p ln p), p = σ/Σσ", NULL),
