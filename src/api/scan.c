@@ -44,8 +44,13 @@ static rs_status take_thresholds(rs_scan_options *options, const rs_scan_setting
                                         {"dead_head", &t->dead_head},
                                         {"decay_equilibrium", &t->decay_equilibrium},
                                         {"rank_falls", &t->rank_falls}};
-    return rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
-                              err);
+    RS_TRY(rs_take_thresholds(known, sizeof known / sizeof *known, s->thresholds, s->n_thresholds,
+                              err));
+    if (t->rank_falls <= 1) return RS_OK;
+    return rs_fail(
+        err, RS_E_BAD_OPTION, "thresholds",
+        "rank_falls is the share of its highest rank that a layer lost: give one from 0 to 1",
+        "rank_falls=%g: no rank loses more than all of itself", t->rank_falls);
 }
 
 static rs_status options_of(rs_scan_options *options, const rs_scan_settings *s, rs_error *err)

@@ -115,6 +115,18 @@ static size_t run_of(const rs_stored_matrix *m, size_t at, int64_t *vectors)
     return n;
 }
 
+/* The vectors of n factors of one tensor, s->n in all. */
+static rs_status name_run(rs_small *s, const rs_factor *const *factors, size_t n, bool outputs,
+                          rs_error *err)
+{
+    int64_t at = 0;
+    RS_TRY(name_vectors(s, factors[0], outputs, err));
+    for (size_t f = 0; f < n; f++)
+        for (int64_t i = 0; i < factors[f]->inner; i++)
+            s->vectors[at++] = factors[f]->first + i;
+    return RS_OK;
+}
+
 /* How numbers of a matrix lie: entry (i, j) at i·by_row + j·by_col. */
 typedef struct strided {
     const double *x;
@@ -125,12 +137,8 @@ typedef struct strided {
 static rs_status keep_pair(rs_small *s, const rs_factor *const *factors, size_t n, bool outputs,
                            strided vector, strided feature, int64_t k, rs_error *err)
 {
-    int64_t at = 0;
-    RS_TRY(name_vectors(s, factors[0], outputs, err));
+    RS_TRY(name_run(s, factors, n, outputs, err));
     s->k = k;
-    for (size_t f = 0; f < n; f++)
-        for (int64_t i = 0; i < factors[f]->inner; i++)
-            s->vectors[at++] = factors[f]->first + i;
     s->by_vector = floats_of(vector.x, s->n, k, vector.by_row, vector.by_col);
     s->by_feature = floats_of(feature.x, k, factors[0]->features, feature.by_row, feature.by_col);
     return s->by_vector && s->by_feature
@@ -221,10 +229,36 @@ static rs_status cut_oriented(double *m, double *v, double *left, const cutting 
     return RS_OK;
 }
 
+/* ---- rank 0: a zero matrix, or one that meets zeros alone ---- */
+
+static rs_status put_zeros(const cutting *c, const rs_factor *f, rs_error *err)
+{
+    int64_t longest = f->features > f->inner ? f->features : f->inner;
+    size_t numbers = (size_t)(f->features * f->inner + longest);
+    double *zeros = rs_calloc(numbers, sizeof *zeros);
+    if (!zeros) return rs_fail_memory(err, f->tensor->name, numbers * sizeof *zeros);
+    put_factor(c->weights, f, zeros, f->inner, zeros + f->features * f->inner);
+    rs_free(zeros);
+    return RS_OK;
+}
+
+static rs_status clear_matrix(const cutting *c, const rs_stored_matrix *of, rs_small *smalls,
+                              rs_error *err)
+{
+    for (size_t i = 0; i < of->n_factors; i++)
+        RS_TRY(put_zeros(c, of->factors[i], err));
+    for (size_t i = 0, n; i < of->n_factors && smalls; i += n, smalls++) {
+        n = run_of(of, i, &smalls->n);
+        RS_TRY(name_run(smalls, of->factors + i, n, !rs_writes_rows(of), err));
+    }
+    return RS_OK;
+}
+
 static rs_status cut_matrix(const cutting *c, const rs_chosen *chosen, rs_small *smalls,
                             rs_error *err)
 {
     const rs_stored_matrix *of = chosen->matrix;
+    if (chosen->rank == 0) return clear_matrix(c, of, smalls, err);
     int64_t rows = of->rows, cols = of->cols, longest = rows > cols ? rows : cols;
     size_t whole = (size_t)(rows * cols), numbers = 2 * whole + (size_t)longest;
     numbers += 2 * (size_t)longest * (size_t)chosen->rank;
@@ -267,11 +301,31 @@ typedef struct member_room {
     int64_t k;
 } member_room;
 
+/* Whether vectors of that side are what its map writes: of W_O they are what it reads. */
+static bool side_writes(const rs_head *head, bool side_b)
+{
+    return !(side_b && head->product->kind == RS_PRODUCT_OV);
+}
+
+static rs_status clear_product(const cutting *c, const rs_head *head, rs_small *smalls,
+                               rs_error *err)
+{
+    for (int side = 0; side < 2; side++)
+        for (int64_t i = 0; i < members_on(head, side); i++) {
+            const rs_factor *f = member(head, side, i);
+            if (side) RS_TRY(put_zeros(c, f, err));
+            if (!smalls) continue;
+            smalls->n = f->inner;
+            RS_TRY(name_run(smalls++, &f, 1, side_writes(head, side), err));
+        }
+    return RS_OK;
+}
+
 static rs_status cut_member(const cutting *c, const rs_chosen *chosen, bool side_b, int64_t i,
                             const member_room *room, rs_small *small, rs_error *err)
 {
     const rs_factor *f = member(chosen->product->head, side_b, i);
-    bool outputs = !(side_b && f->tensor && chosen->product->head->product->kind == RS_PRODUCT_OV);
+    bool outputs = side_writes(chosen->product->head, side_b);
     bool key = side_b && outputs; /* its bias adds the same to all logits of a query */
     blasint m = (blasint)f->features, r = (blasint)f->inner;
     RS_TRY(rs_factor_read(room->factor, f, as_stored, err));
@@ -315,6 +369,7 @@ static rs_status cut_product(const cutting *c, const rs_chosen *chosen, rs_small
                              rs_error *err)
 {
     const rs_head *head = chosen->product->head;
+    if (chosen->rank == 0) return clear_product(c, head, smalls, err);
     const rs_activations *x =
         chosen->weighed ? rs_activations_by(c->seen, c->n_seen, head->product) : NULL;
     rs_sides sides;

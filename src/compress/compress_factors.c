@@ -7,6 +7,7 @@
  *     WEIGHT:P:by_vector   [n, k], or [n, features] where there is no by_feature
  *     WEIGHT:P:by_feature  [k, features]
  *     WEIGHT:P:shift       [n] the bias of these outputs
+ *     WEIGHT:P:zero        in the place of by_vector where all of it is 0: how many features there are
  */
 #include "compress/compress_parts.h"
 
@@ -43,11 +44,21 @@ static rs_status add(listing *l, const char *weight, int64_t piece, const char *
     return RS_OK;
 }
 
+static rs_status add_number(listing *l, const char *weight, int64_t piece, const char *part,
+                            int64_t number)
+{
+    int64_t *kept = rs_arena_alloc(l->arena, 1, sizeof *kept);
+    if (!kept) return rs_fail_memory(l->err, "factors", sizeof *kept);
+    *kept = number;
+    return add(l, weight, piece, part, RS_I64, 1, -1, kept);
+}
+
 static rs_status add_small(listing *l, const rs_small *s, int64_t piece)
 {
     const char *weight = s->factor->tensor->name, *end = s->outputs ? "out" : "in";
     int64_t wide = s->by_feature ? s->k : s->factor->features;
     RS_TRY(add(l, weight, piece, end, RS_I64, s->n, -1, s->vectors));
+    if (!s->by_vector) return add_number(l, weight, piece, "zero", s->factor->features);
     RS_TRY(add(l, weight, piece, "by_vector", RS_F32, s->n, wide, s->by_vector));
     if (s->by_feature)
         RS_TRY(
@@ -87,18 +98,16 @@ static rs_status add_tensor(listing *l, const rs_cut_weights *w, size_t at)
     const rs_factor *f = of->factor;
     int64_t vectors = f->vector_is_row ? f->rows : f->cols, piece = 0;
     bool *cut = rs_arena_alloc(l->arena, (size_t)vectors, sizeof *cut);
-    int64_t *count = rs_arena_alloc(l->arena, 1, sizeof *count);
-    if (!cut || !count) return rs_fail_memory(l->err, "factors", (size_t)vectors);
+    if (!cut) return rs_fail_memory(l->err, "factors", (size_t)vectors);
     memset(cut, 0, (size_t)vectors * sizeof *cut);
-    *count = vectors;
-    RS_TRY(add(l, f->tensor->name, 0, "vectors", RS_I64, 1, -1, count));
+    RS_TRY(add_number(l, f->tensor->name, 0, "vectors", vectors));
     for (size_t i = at; i < w->n_smalls; i++) {
         const rs_small *s = &w->smalls[i];
         if (s->factor->tensor != f->tensor) continue;
         for (int64_t v = 0; v < s->n; v++)
             cut[s->vectors[v]] = true;
         /* of a product those beyond its rank are 0 */
-        if (!s->by_feature)
+        if (s->by_vector && !s->by_feature)
             memset(cut + s->factor->first, true, (size_t)s->factor->inner * sizeof *cut);
         RS_TRY(add_small(l, s, piece++));
     }

@@ -35,7 +35,7 @@ typedef struct rs_small {
     int64_t *vectors;        /* [n] numbers of the tensor's vectors that have entries */
     int64_t n, k;
     bool outputs;      /* vectors are what the map writes; else what it reads */
-    float *by_vector;  /* [n, k]; where there is no `by_feature` [n, features] */
+    float *by_vector;  /* [n, k]; where there is no `by_feature` [n, features]; NULL: all zero */
     float *by_feature; /* [k, features]; or NULL */
     float *shift;      /* [n]; or NULL */
 } rs_small;

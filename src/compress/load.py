@@ -21,7 +21,7 @@ def safetensors(path):
 
 
 def pieces(folder=HERE):
-    """{weight: [{"out" or "in": numbers, "by_vector": ..., "by_feature": ... or absent, "shift": ... or absent}]}"""
+    """{weight: [{"out" or "in": numbers, "by_vector": ..., "by_feature": ... or absent, "shift": ... or absent, or "zero": features}]}"""
     found = {}
     for name, tensor in safetensors(os.path.join(folder, "factors.safetensors")).items():
         weight, number, part = name.rsplit(":", 2)
@@ -49,6 +49,8 @@ class Pieces(torch.nn.Module):
     def forward(self, x):
         y = x.new_zeros(*x.shape[:-1], self.outputs)
         for i, names in enumerate(self.names):
+            if "zero" in names:
+                continue
             part = {name: getattr(self, f"p{i}_{name}") for name in names}
             first, second = part["by_vector"], part.get("by_feature")
             if "out" in part:
@@ -60,12 +62,19 @@ class Pieces(torch.nn.Module):
         return y if self.bias is None else y + self.bias
 
 
+def rows_of(part):
+    """[vectors, features]"""
+    if "zero" in part:
+        return torch.zeros(len(part.get("out", part.get("in"))), int(part["zero"][0]))
+    return part["by_vector"] @ part["by_feature"] if "by_feature" in part else part["by_vector"]
+
+
 def dense(folder=HERE):
     """{weight: [out, in]} with every product multiplied out."""
     whole = {}
     for weight, parts in pieces(folder).items():
         vectors = torch.cat([part.get("out", part.get("in")) for part in parts])
-        rows = torch.cat([part["by_vector"] @ part["by_feature"] if "by_feature" in part else part["by_vector"] for part in parts])
+        rows = torch.cat([rows_of(part) for part in parts])
         n = int(safetensors(os.path.join(folder, "factors.safetensors"))[f"{weight}:0:vectors"][0])
         whole[weight] = torch.zeros(n, rows.shape[1]).index_copy(0, vectors, rows)
         if "in" in parts[0]:

@@ -2,7 +2,6 @@
 #include "linalg/null_model.h"
 
 #include "base/memory.h"
-#include "base/random.h"
 #include "base/sort.h"
 #include "linalg/blas.h"
 #include "linalg/measures.h"
@@ -22,8 +21,7 @@ static int64_t trials_for(int64_t k)
     return k <= 128 ? 24 : 8;
 }
 
-/* Upper triangular Bartlett factor (row-major k×k) of a Gaussian matrix with `dof` >= k rows. */
-static void bartlett(double *u, int64_t k, double dof, rs_random *random)
+void rs_bartlett(double *u, int64_t k, double dof, rs_random *random)
 {
     for (int64_t i = 0; i < k; i++) {
         memset(u + i * k, 0, (size_t)i * sizeof *u);
@@ -54,8 +52,8 @@ static rs_status one_trial(rs_null_model *sum, workspace *w, int64_t trial, doub
                            double inner, double half_norm, rs_random *random, rs_error *err)
 {
     int64_t k = sum->k;
-    bartlett(w->ux, k, p, random);
-    bartlett(w->uy, k, q, random);
+    rs_bartlett(w->ux, k, p, random);
+    rs_bartlett(w->uy, k, q, random);
     cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)k,
                 (blasint)k, 1.0, w->uy, (blasint)k, w->ux, (blasint)k);
     lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)k, (lapack_int)k,

@@ -4,6 +4,7 @@
 #define RS_LINALG_NULL_MODEL_H
 
 #include "base/error.h"
+#include "base/random.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,16 @@ typedef struct rs_null_model {
 rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r, uint64_t seed,
                             rs_error *err);
 void rs_null_model_free(rs_null_model *model);
+
+/* How alike the effective ranks of two products of random factors are that share one: the correlation of those of
+ * A₁Bᵀ and A₂Bᵀ, A (own×r) and B (shared×r) with i.i.d. N(0, 1) entries; 0 where they do not vary. Shapes of which
+ * the least dimension is above 16 are scaled down to it: the correlation depends on the ratios alone but for
+ * 1/k. From 4 products each of 1024 draws of B; its standard error is some 0.02. */
+rs_status rs_null_correlation(double *out, int64_t own, int64_t shared, int64_t r, uint64_t seed,
+                              rs_error *err);
+
+/* The upper triangular factor (row-major k×k) of a Gaussian matrix with dof >= k rows. */
+void rs_bartlett(double *u, int64_t k, double dof, rs_random *random);
 
 /* Null models by shape, drawn once each. Zero-initialise; whoever holds it closes it. Models stay
  * where they are until then. */

@@ -87,10 +87,11 @@ static const rs_word series[] = {
     SERIES(
         "rank_falls", "warn",
         "from checkpoint to checkpoint a layer's products lose effective rank (the mean over its "
-        "heads), and do not come back",
+        "heads), more than they ever gained from one checkpoint to a later one",
         "last < (1 - 0.2) highest (--threshold rank_falls=X), by more than 3 standard deviations "
         "of "
-        "chance, and at least 4 times the series' noise (docs/series.md)",
+        "chance, at least 1.5 times the largest climb in the series and 4 times its noise "
+        "(docs/series.md)",
         "compare the checkpoint where it begins with the last; in training, take the attention "
         "matrices out of weight decay or lower it there"),
     SERIES("skipped_checkpoint", "warn",
@@ -101,11 +102,13 @@ static const rs_word series[] = {
     SERIES("newer_checkpoint", "info",
            "checkpoints that appeared in the run's folder while the series was read", NULL,
            "run again"),
-    SERIES(
-        "repeated_step", "warn",
-        "a step comes more than once among the paths: they stand in the order in which they were "
-        "given, and a trend over them means little",
-        NULL, "scan each run by itself"),
+    SERIES("repeated_step", "warn",
+           "a step comes more than once among the paths, of several runs or of one checkpoint that "
+           "was "
+           "named twice: they stand in the order in which they were given, and a trend over them "
+           "means "
+           "little",
+           NULL, "scan each run by itself; name each checkpoint once"),
     SERIES("not_in_all", "info",
            "products that some checkpoints lack or have in another shape: they are followed where "
            "they "

@@ -89,7 +89,8 @@ static const rs_column total_columns[] = {
      RS_CELL(total_cells, way),
      .formula =
          "matrices: each by itself; products: each feasible one in the place of its factors; best: "
-         "for each pair of factors the one of the two that saves more. They do not add up"},
+         "for each pair of factors the one of the two that saves more, of equal ones the matrices. "
+         "They do not add up"},
     {.name = "parameters",
      RS_CELL(total_cells, parameters),
      .formula = "stored numbers of all matrices, each once"},

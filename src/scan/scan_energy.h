@@ -94,8 +94,9 @@ rs_feasible rs_product_feasible(const char **reason, const rs_model *model,
 
 /* The rank that a spectrum needs for an energy, and what is saved by two factors of that rank. */
 typedef struct rs_cut {
-    int64_t rank, saved; /* saved: of the numbers that are stored, may be below 0 */
-    double error;        /* ‖M − M_k‖_F / ‖M‖_F; NaN for a zero matrix */
+    int64_t rank,
+        saved;    /* rank 0: a zero matrix; saved: of the numbers that are stored, may be below 0 */
+    double error; /* ‖M − M_k‖_F / ‖M‖_F; NaN for a zero matrix */
 } rs_cut;
 rs_cut rs_cut_of(const double *sigma, int64_t k, double energy, int64_t rows, int64_t cols,
                  int64_t numbers);
@@ -113,7 +114,8 @@ typedef struct rs_chosen {
 } rs_chosen;
 
 /* Chooses for each pair of factors of a layer (queries and keys, values and outputs) the way that saves
- * more, matrix by matrix or product by product: only what saves is among them. The caller frees *out. */
+ * more, matrix by matrix or product by product, of equals the matrices: only what saves is among them, zero
+ * matrices with rank 0. The caller frees *out. */
 rs_status rs_energy_choose(rs_chosen **out, size_t *n, const rs_stored_matrices *all, double energy,
                            bool weighed, rs_error *err);
 int64_t rs_chosen_saved(const rs_chosen *chosen, size_t n);

@@ -49,7 +49,7 @@ typedef struct choosing {
 
 static rs_status add(choosing *c, rs_chosen chosen, rs_cut cut, rs_error *err)
 {
-    if (cut.saved <= 0 || cut.rank < 1) return RS_OK;
+    if (cut.saved <= 0) return RS_OK; /* rank 0: a zero matrix, which needs no number */
     if (!RS_GROW(c->items, c->n, c->capacity))
         return rs_fail_memory(err, "what is cut", c->n * sizeof *c->items);
     chosen.rank = cut.rank;

@@ -75,8 +75,8 @@ static rs_status skip(rs_series *s, const rs_series_entry *entry, const rs_error
 /* What was measured becomes rows; its findings stay until the next has been read. */
 static rs_status take(rs_series *s, rs_series_read *read, rs_error *err)
 {
-    RS_TRY(rs_series_list_row(s, read->entry, read, NULL, err));
     RS_TRY(rs_series_note(s, read, err));
+    RS_TRY(rs_series_list_row(s, read->entry, read, NULL, err));
     if (s->last) RS_TRY(rs_series_changes(s, read->entry, s->last, read->scan, err));
     json_t *model = rs_scan_model_object(read->model);
     if (!model) return rs_fail_memory(err, "result", 0);
@@ -269,7 +269,7 @@ static rs_status follow(rs_series *s, rs_input_files *inputs, const char *const 
 rs_status rs_series_path(rs_result *result, rs_input_files *inputs, const rs_scan_request *request,
                          const rs_context *context, rs_error *err)
 {
-    rs_series s = {.request = request, .result = result};
+    rs_series s = {.request = request, .result = result, .seed = context->seed};
     size_t n = request->n_others + 1;
     const char **paths = rs_malloc(n, sizeof *paths);
     if (!paths) return rs_fail_memory(err, "paths", n * sizeof *paths);

@@ -45,18 +45,49 @@ static rs_status cell_of(rs_series_cell **out, rs_series *s, const rs_head *head
     return RS_OK;
 }
 
-/* The standard deviation of the mean ratio of random heads of these shapes; heads without a spectrum do
- * not count. */
-static double spread_of(const rs_head *heads, size_t n)
+static rs_status remember_heads(rs_series_cell *c, size_t n, rs_error *err)
 {
-    double squares = 0, count = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!heads[i].sigma || isnan(heads[i].measures.effective_rank)) continue;
-        double one = heads[i].null->effective_rank_spread / heads[i].null->effective_rank;
-        squares += one * one;
-        count++;
+    if (n <= c->n_ranked) return RS_OK;
+    bool *ranked = rs_realloc(c->ranked, n, sizeof *ranked);
+    if (ranked) c->ranked = ranked;
+    bool *count = rs_realloc(c->count, n, sizeof *count);
+    if (count) c->count = count;
+    if (!ranked || !count) return rs_fail_memory(err, "series", n * sizeof *ranked);
+    memset(ranked + c->n_ranked, 0, (n - c->n_ranked) * sizeof *ranked);
+    c->n_ranked = n;
+    return RS_OK;
+}
+
+/* Whether the head counts, and with which ratio. One that never had a rank (LoRA begins with zeros) does not. */
+static bool counts(double *ratio, rs_series_cell *c, const rs_head *heads, size_t i)
+{
+    double rank = heads[i].measures.effective_rank;
+    if (!heads[i].sigma) return false;
+    if (isnan(rank)) {
+        *ratio = 0;
+        return c->ranked[i];
     }
-    return count > 0 ? sqrt(squares) / count : NAN;
+    c->ranked[i] = true;
+    *ratio = rank / heads[i].null->effective_rank;
+    return true;
+}
+
+/* Needs c->n_ranked >= n. */
+static rs_status ratio_of(rs_series_ratio *out, rs_series *s, rs_series_cell *c,
+                          const rs_head *heads, size_t n, rs_error *err)
+{
+    double sum = 0, ratio;
+    *out = (rs_series_ratio){.lowest = INFINITY};
+    for (size_t i = 0; i < n; i++) {
+        c->count[i] = counts(&ratio, c, heads, i);
+        if (!c->count[i]) continue;
+        out->heads++;
+        out->dead += ratio == 0;
+        out->lowest = fmin(out->lowest, ratio);
+        sum += ratio;
+    }
+    out->mean = out->heads ? sum / (double)out->heads : NAN;
+    return rs_series_spread(&out->spread, s, heads, c->count, n, err);
 }
 
 static bool grow(rs_series_cell *c)
@@ -81,29 +112,40 @@ static void note_shape(rs_series_cell *c, const rs_head *heads, size_t n, size_t
     if (!same && c->other == SIZE_MAX) c->other = place;
 }
 
-static rs_status note_cell(rs_series *s, const rs_series_read *read, const rs_head *heads, size_t n,
+static void add_to_kind(rs_series_read *read, rs_product_kind kind, const rs_series_ratio *ratio)
+{
+    if (ratio->heads == 0) return;
+    read->kinds[kind].sum += ratio->mean * (double)ratio->heads;
+    read->kinds[kind].heads += (double)ratio->heads;
+    read->lowest = fmin(read->lowest, ratio->lowest);
+}
+
+static rs_status note_cell(rs_series *s, rs_series_read *read, const rs_head *heads, size_t n,
                            rs_error *err)
 {
     rs_series_cell *c = NULL;
     RS_TRY(cell_of(&c, s, heads, err));
+    RS_TRY(remember_heads(c, n, err));
     if (c->had == 0) c->heads = (int64_t)n;
     note_shape(c, heads, n, s->n_read);
     c->had++;
-    double of[RS_HEAD_MEASURES][3], spread = spread_of(heads, n);
-    rs_measure_statistics(of, heads, n);
-    RS_TRY(rs_series_row(s, read->entry, heads, n, spread, err));
-    double ratio = of[rs_measure_index("effective_rank_ratio")][0];
-    if (!(ratio > 0)) return RS_OK; /* a zero matrix has none */
+    rs_series_ratio ratio;
+    RS_TRY(ratio_of(&ratio, s, c, heads, n, err));
+    add_to_kind(read, heads->product->kind, &ratio);
+    RS_TRY(rs_series_row(s, read->entry, heads, n, &ratio, err));
+    if (isnan(ratio.mean)) return RS_OK;
     if (!grow(c)) return rs_fail_memory(err, "series", c->n * sizeof(double));
+    c->last = ratio;
     c->at[c->n] = s->n_read;
-    c->ratios[c->n] = ratio;
-    c->spreads[c->n++] = isnan(spread) ? 0 : spread;
+    c->ratios[c->n] = ratio.mean;
+    c->spreads[c->n++] = isnan(ratio.spread) ? 0 : ratio.spread;
     return RS_OK;
 }
 
-rs_status rs_series_note(rs_series *s, const rs_series_read *read, rs_error *err)
+rs_status rs_series_note(rs_series *s, rs_series_read *read, rs_error *err)
 {
     const rs_heads *heads = read->heads;
+    read->lowest = INFINITY;
     for (size_t i = 0, n; i < heads->n; i += n) {
         n = 1;
         while (i + n < heads->n &&
@@ -117,6 +159,11 @@ rs_status rs_series_note(rs_series *s, const rs_series_read *read, rs_error *err
     return RS_OK;
 }
 
+bool rs_series_is_current(const rs_series *s, const rs_series_cell *c)
+{
+    return c->n > 0 && c->at[c->n - 1] + 1 == s->n_read;
+}
+
 /* Only a product that the last checkpoint still has falls or rises. */
 rs_status rs_series_judge(rs_series *s, rs_error *err)
 {
@@ -127,7 +174,9 @@ rs_status rs_series_judge(rs_series *s, rs_error *err)
         if (c->n == 0) continue;
         c->trend = rs_trend_of(c->ratios, c->spreads, c->n,
                                s->request->options.thresholds.rank_falls, scratch);
-        if (c->at[c->n - 1] + 1 != s->n_read) c->trend.kind = RS_TREND_HOLDS;
+        if (rs_series_is_current(s, c)) continue;
+        c->trend.kind = RS_TREND_HOLDS;
+        c->trend.fall = NAN; /* it has no last value */
     }
     rs_free(scratch);
     return RS_OK;
@@ -139,7 +188,10 @@ void rs_series_cells_free(rs_series *s)
         rs_free(s->cells[i].at);
         rs_free(s->cells[i].ratios);
         rs_free(s->cells[i].spreads);
+        rs_free(s->cells[i].ranked);
+        rs_free(s->cells[i].count);
     }
+    rs_free(s->alike);
     rs_free(s->cells);
 }
 

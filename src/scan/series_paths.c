@@ -172,11 +172,14 @@ static void choose_family(size_t *begin, size_t *end, const members *list)
 
 /* ---- the list ---- */
 
+/* Slashes behind a path, which make its last name empty, are cut off. */
 static rs_status add_entry(rs_series_list *list, char *path, rs_error *err)
 {
     const char *words;
     size_t n_words;
     if (!path) return rs_fail_memory(err, "checkpoints", 0);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = '\0';
     if (!RS_GROW(list->items, list->n, list->capacity)) {
         rs_free(path);
         return rs_fail_memory(err, "checkpoints", 0);
@@ -299,21 +302,41 @@ static int by_step(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-static rs_status note_repeated(rs_series_list *list, int64_t step, rs_error *err)
+/* Of two entries of one step: are they two checkpoints, or one that was named twice? */
+static rs_status note_repeated(rs_series_list *list, const rs_series_entry *one,
+                               const rs_series_entry *other, rs_error *err)
 {
+    if (strcmp(one->path, other->path) == 0)
+        return rs_notes_say(&list->notes, err, RS_WARN, "repeated_step",
+                            "name each checkpoint once",
+                            "%.200s is named more than once: all stand in the order in which they "
+                            "were given",
+                            one->path);
     return rs_notes_say(
         &list->notes, err, RS_WARN, "repeated_step",
         "scan each run by itself; 'rankscope compare A B' sets two checkpoints "
         "side by side",
         "step %lld comes more than once: these are checkpoints of several runs, and "
         "stand in the order in which they were given",
-        (long long)step);
+        (long long)one->step);
+}
+
+/* The place of an entry, sorted, of which the one before has the step; 0: there is none. One of another path
+ * comes before one that was named twice. */
+static size_t repeated(const placed *all, size_t n)
+{
+    size_t found = 0;
+    for (size_t i = 1; i < n; i++) {
+        if (all[i].entry.step < 0 || all[i].entry.step != all[i - 1].entry.step) continue;
+        if (strcmp(all[i].entry.path, all[i - 1].entry.path) != 0) return i;
+        found = i;
+    }
+    return found;
 }
 
 /* Sorts where the numbers give an order, and says where they do not. */
 static rs_status put_in_order(rs_series_list *list, rs_error *err)
 {
-    int64_t twice = -1;
     if (!one_family(list)) {
         for (size_t i = 0; i < list->n; i++)
             list->items[i].step = -1;
@@ -324,14 +347,14 @@ static rs_status put_in_order(rs_series_list *list, rs_error *err)
     for (size_t i = 0; i < list->n; i++)
         all[i] = (placed){list->items[i], i};
     qsort(all, list->n, sizeof *all, by_step);
-    for (size_t i = 1; i < list->n; i++)
-        if (all[i].entry.step >= 0 && all[i].entry.step == all[i - 1].entry.step)
-            twice = all[i].entry.step;
-    list->steps = twice < 0;
+    size_t twice = repeated(all, list->n);
+    list->steps = twice == 0;
     for (size_t i = 0; i < list->n && list->steps; i++)
         list->items[i] = all[i].entry;
+    rs_status status = RS_OK;
+    if (twice) status = note_repeated(list, &all[twice - 1].entry, &all[twice].entry, err);
     rs_free(all);
-    return list->steps ? RS_OK : note_repeated(list, twice, err);
+    return status;
 }
 
 rs_status rs_series_list_make(rs_series_list *list, bool *is_series, const char *const *paths,

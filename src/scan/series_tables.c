@@ -24,7 +24,7 @@ enum { MEANS = 13 };
 typedef struct series_cells {
     const char *path;
     rs_scan_keys keys;
-    int64_t step, position, heads;
+    int64_t step, position, heads, dead;
     double of[MEANS], lowest, spread;
 } series_cells;
 
@@ -46,21 +46,30 @@ static const rs_column series_columns[] = {
      .formula = "place of the checkpoint among those that were read, from 1"},
     {.name = "heads",
      RS_CELL(series_cells, heads),
-     .formula = "products with a spectrum, which the means are over"},
+     .formula =
+         "products that effective_rank_ratio is the mean over: those that have a rank, and those "
+         "that had one in an earlier checkpoint and are all zero"},
+    {.name = "heads_dead",
+     RS_CELL(series_cells, dead),
+     .formula = "of them, those that are all zero"},
     {.name = "effective_rank_ratio_min",
      RS_CELL(series_cells, lowest),
-     .formula = "least over the heads of effective_rank / effective_rank_null"},
+     .formula = "least over the heads of effective_rank / effective_rank_null; 0 where one died"},
     {.name = "effective_rank_ratio_spread",
      RS_CELL(series_cells, spread),
      .provenance = "predicted",
-     .formula = "standard deviation of effective_rank_ratio of random factors of these shapes"},
+     .formula = "standard deviation of effective_rank_ratio, a mean over heads, of random factors "
+                "of these "
+                "shapes; heads that share keys or values vary together"},
 };
 static const rs_column series_means[MEANS] = {
     MEAN(0, "effective_rank", "mean over heads of exp(−Σ p ln p), p = σ/Σσ", NULL),
     MEAN(1, "effective_rank_null", "mean over heads of what random factors of the shape have",
          "predicted"),
     MEAN(2, "effective_rank_ratio",
-         "mean over heads of effective_rank / effective_rank_null: 1 is what random weights have",
+         "mean over heads of effective_rank / effective_rank_null: 1 is what random weights have; "
+         "a head "
+         "that had a rank in an earlier checkpoint and is all zero counts as 0",
          NULL),
     MEAN(3, "stable_rank", "mean over heads of Σσ² / σ₁²", NULL),
     MEAN(4, "stable_rank_null", "mean over heads of what random factors of the shape have",
@@ -79,33 +88,33 @@ const rs_table_kind rs_series_kind = {
     "scan", "series", {RS_PART(series_columns), RS_PART(series_means)}};
 
 rs_status rs_series_row(rs_series *s, const rs_series_entry *entry, const rs_head *heads, size_t n,
-                        double spread, rs_error *err)
+                        const rs_series_ratio *ratio, rs_error *err)
 {
+    enum { RATIO = 2 }; /* its place in series_means */
     double of[RS_HEAD_MEASURES][3];
     rs_measure_statistics(of, heads, n);
     series_cells row = {.path = entry->path,
                         .keys = rs_scan_keys_of(heads->product, heads->product->head),
                         .step = entry->step,
                         .position = (int64_t)s->n_read + 1,
-                        .lowest = of[rs_measure_index("effective_rank_ratio")][1],
-                        .spread = spread};
-    for (size_t i = 0; i < n; i++)
-        row.heads += heads[i].sigma != NULL;
+                        .heads = ratio->heads,
+                        .dead = ratio->dead,
+                        .lowest = ratio->lowest,
+                        .spread = ratio->spread};
     for (size_t i = 0; i < MEANS; i++)
         row.of[i] = of[rs_measure_index(series_means[i].name)][0];
+    row.of[RATIO] = ratio->mean;
     return rs_table_append(s->series, &row, err);
 }
 
 /* ---- checkpoints ---- */
-
-enum { KINDS = 4 };
 
 /* A row of table checkpoints. */
 typedef struct checkpoint_cells {
     const char *path, *family, *dtype, *verdict, *reason;
     int64_t step, position, layers, d_model, heads, kv_heads, d_head, parameters, products,
         warnings;
-    double of[KINDS], lowest;
+    double of[RS_SERIES_KINDS], lowest;
 } checkpoint_cells;
 
 static const rs_column checkpoint_columns[] = {
@@ -115,7 +124,7 @@ static const rs_column checkpoint_columns[] = {
      .formula = "place among those that were read, from 1; null: it was skipped"},
     {.name = "qk",
      RS_CELL(checkpoint_cells, of[RS_PRODUCT_QK]),
-     .formula = "mean effective_rank_ratio of its query-key products"},
+     .formula = "mean effective_rank_ratio of its query-key products, those that died as 0"},
     {.name = "ov",
      RS_CELL(checkpoint_cells, of[RS_PRODUCT_OV]),
      .formula = "the same of its value-output products"},
@@ -150,20 +159,11 @@ static const rs_column checkpoint_columns[] = {
 const rs_table_kind rs_series_checkpoints_kind = {
     "scan", "checkpoints", {RS_PART(checkpoint_columns)}};
 
-static void add_ratios(checkpoint_cells *row, const rs_heads *heads)
+static void add_ratios(checkpoint_cells *row, const rs_series_read *read)
 {
-    double count[KINDS] = {0};
-    row->lowest = INFINITY; /* which is null, too */
-    for (size_t i = 0; i < heads->n; i++) {
-        const rs_head *head = &heads->items[i];
-        if (!head->sigma || isnan(head->measures.effective_rank)) continue;
-        double ratio = head->measures.effective_rank / head->null->effective_rank;
-        row->of[head->product->kind] += ratio;
-        count[head->product->kind]++;
-        row->lowest = fmin(row->lowest, ratio);
-    }
-    for (size_t k = 0; k < KINDS; k++)
-        row->of[k] = count[k] > 0 ? row->of[k] / count[k] : NAN;
+    row->lowest = read->lowest; /* infinite is null, too */
+    for (size_t k = 0; k < RS_SERIES_KINDS; k++)
+        row->of[k] = read->kinds[k].heads > 0 ? read->kinds[k].sum / read->kinds[k].heads : NAN;
 }
 
 static int64_t warnings_of(const rs_result *scan)
@@ -188,7 +188,7 @@ static void describe(checkpoint_cells *row, const rs_series_read *read)
     row->products = (int64_t)read->heads->n;
     row->verdict = rs_result_verdict(read->scan)->code;
     row->warnings = warnings_of(read->scan);
-    add_ratios(row, read->heads);
+    add_ratios(row, read);
 }
 
 rs_status rs_series_list_row(rs_series *s, const rs_series_entry *entry, const rs_series_read *read,
@@ -254,7 +254,7 @@ typedef struct trend_cells {
     const char *trend;
     int64_t checkpoints, highest_step, since_step;
     const char *since_path;
-    double first, highest, lowest, last, fall, noise, chance;
+    double first, highest, lowest, last, fall, swing, noise, chance;
 } trend_cells;
 
 static const rs_column trend_columns[] = {
@@ -270,14 +270,25 @@ static const rs_column trend_columns[] = {
      .formula = "effective_rank_ratio (mean over heads) in the first checkpoint that has it"},
     {.name = "highest", RS_CELL(trend_cells, highest), .formula = "the highest of them"},
     {.name = "lowest", RS_CELL(trend_cells, lowest), .formula = "the lowest of them"},
-    {.name = "last", RS_CELL(trend_cells, last), .formula = "in the last checkpoint that has it"},
-    {.name = "fall", RS_CELL(trend_cells, fall), .formula = "1 − last / highest"},
+    {.name = "last",
+     RS_CELL(trend_cells, last),
+     .formula = "in the last checkpoint; null where it has none"},
+    {.name = "fall",
+     RS_CELL(trend_cells, fall),
+     .formula = "1 − last / highest; 1: all heads died"},
     {.name = "since_step",
      RS_CELL(trend_cells, since_step),
-     .formula = "falls: step of the last checkpoint that is as high as the highest, within noise; "
-                "rises: as low as the lowest; null where it holds"},
+     .formula =
+         "falls: step of the last checkpoint that is as high as the highest, within the larger "
+         "of noise and a tenth of the way from the highest to the last; rises: as low as the "
+         "lowest; null where it holds"},
     {.name = "since_path", RS_CELL(trend_cells, since_path), .formula = "path of that checkpoint"},
     {.name = "highest_step", RS_CELL(trend_cells, highest_step), .formula = "step of the highest"},
+    {.name = "swing",
+     RS_CELL(trend_cells, swing),
+     .formula =
+         "the largest climb from one checkpoint to a later one, which a fall must be 1.5 times as "
+         "large as; where it rises the largest drop"},
     {.name = "noise",
      RS_CELL(trend_cells, noise),
      .formula = "how far it goes up and down of itself (docs/series.md)"},
@@ -287,7 +298,7 @@ static const rs_column trend_columns[] = {
      .formula = "3 standard deviations of the difference of two random models' ratios"},
     {.name = "checkpoints",
      RS_CELL(trend_cells, checkpoints),
-     .formula = "checkpoints that have the product with a spectrum"},
+     .formula = "checkpoints in which a head of it has a rank, or died"},
 };
 const rs_table_kind rs_series_trends_kind = {"scan", "trends", {RS_PART(trend_columns)}};
 
@@ -295,7 +306,9 @@ static int by_fall(const void *a, const void *b)
 {
     const rs_series_cell *x = *(const rs_series_cell *const *)a,
                          *y = *(const rs_series_cell *const *)b;
-    if (x->trend.fall != y->trend.fall) return x->trend.fall > y->trend.fall ? -1 : 1;
+    if (isnan(x->trend.fall) != isnan(y->trend.fall)) return isnan(x->trend.fall) ? 1 : -1;
+    if (x->trend.fall > y->trend.fall || x->trend.fall < y->trend.fall)
+        return x->trend.fall > y->trend.fall ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
@@ -310,11 +323,12 @@ static rs_status add_trend(rs_table *table, const rs_series *s, const rs_series_
                              .first = c->ratios[0],
                              .highest = c->ratios[t->highest],
                              .lowest = c->ratios[t->lowest],
-                             .last = c->ratios[c->n - 1],
+                             .last = rs_series_is_current(s, c) ? c->ratios[c->n - 1] : NAN,
                              .fall = t->fall,
                              .highest_step = s->read[c->at[t->highest]]->step,
                              .since_step = since ? since->step : RS_NULL_INT,
                              .since_path = since ? since->path : NULL,
+                             .swing = t->swing,
                              .noise = t->noise,
                              .chance = t->chance};
     return rs_table_append(table, &row, err);

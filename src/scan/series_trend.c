@@ -44,6 +44,27 @@ static double jitter(const double *values, size_t n, double *scratch)
     return rs_median(scratch, n - 2);
 }
 
+/* The largest climb of sign · value from one place to a later one. */
+static double climb(const double *values, size_t n, double sign)
+{
+    double lowest = INFINITY, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        lowest = fmin(lowest, sign * values[i]);
+        most = fmax(most, sign * values[i] - lowest);
+    }
+    return most;
+}
+
+/* The last place that is as far as the peak, within the noise or a tenth of the way that follows. */
+static size_t last_near(const double *values, size_t n, size_t peak, double sign, double noise)
+{
+    double near = fmax(noise, 0.1 * sign * (values[peak] - values[n - 1]));
+    size_t last = peak;
+    for (size_t i = peak; i < n; i++)
+        if (sign * (values[peak] - values[i]) <= near) last = i;
+    return last;
+}
+
 /* Whether the series leaves its peak for good; what it rests on into *out. */
 static bool leaves(rs_trend *out, const double *values, const double *spreads, size_t n,
                    size_t peak, double sign, double *scratch)
@@ -51,12 +72,11 @@ static bool leaves(rs_trend *out, const double *values, const double *spreads, s
     double way = sign * (values[peak] - values[n - 1]);
     out->noise = way_back(values, n, peak, sign);
     if (n >= RS_TREND_MANY) out->noise = fmin(out->noise, jitter(values, n, scratch));
+    out->swing = climb(values, n, sign);
     out->chance = RS_TREND_SPREADS * hypot(spreads[peak], spreads[n - 1]);
-    if (!(way > out->chance && way >= RS_TREND_NOISES * out->noise)) return false;
-    double near = fmax(out->noise, out->chance);
-    for (size_t i = peak; i < n; i++)
-        if (sign * (values[peak] - values[i]) <= near) out->since = i;
-    return true;
+    out->since = last_near(values, n, peak, sign, out->noise);
+    return way > out->chance && way >= RS_TREND_SWINGS * out->swing &&
+           way >= RS_TREND_NOISES * out->noise;
 }
 
 rs_trend rs_trend_of(const double *values, const double *spreads, size_t n, double share,

@@ -25,6 +25,17 @@ static void say_percent(rs_buffer *text, double share)
     rs_buffer_printf(text, 100 * share >= 10 ? "%.0f" : "%.2g", 100 * share);
 }
 
+/* "98 (step 100) → " where the way begins lower than at the highest. */
+static void say_highest(rs_buffer *text, const rs_series *s, const rs_series_cell *c)
+{
+    char when[256];
+    double highest = c->ratios[c->trend.highest];
+    if (round(100 * highest) == round(100 * c->ratios[c->trend.since])) return;
+    say_percent(text, highest);
+    rs_buffer_printf(text, " (%s) → ",
+                     rs_series_when(when, sizeof when, s, s->read[c->at[c->trend.highest]]));
+}
+
 /* "99 → 89 → 43 %", from where it begins to fall; of many some, evenly. */
 static void say_way(rs_buffer *text, const rs_series_cell *c)
 {
@@ -46,15 +57,20 @@ static void say_rank(rs_buffer *text, const rs_series_cell *c)
                      names[c->place.kind]);
 }
 
-/* "layer 5's QK rank falls since step 1000: 99 → 89 → 43 % of chance" */
+/* "layer 5's QK rank falls since step 1000: 99 → 89 → 43 % of chance"; the highest comes first where it was
+ * higher than that before. */
 static void say_fall(rs_buffer *text, const rs_series *s, const rs_series_cell *c)
 {
     char when[256];
     say_rank(text, c);
     rs_buffer_printf(text, " falls since %s: ",
                      rs_series_when(when, sizeof when, s, s->read[c->at[c->trend.since]]));
+    say_highest(text, s, c);
     say_way(text, c);
     rs_buffer_puts(text, " of chance");
+    if (c->last.dead > 0)
+        rs_buffer_printf(text, " (%lld of %lld heads are all zero)", (long long)c->last.dead,
+                         (long long)c->last.heads);
 }
 
 /* ---- findings ---- */
@@ -177,7 +193,7 @@ static void say_holds(rs_buffer *text, rs_verdict *v, const rs_series *s)
     size_t n = 0, rising = 0;
     for (size_t i = 0; i < s->n_cells; i++) {
         const rs_series_cell *c = &s->cells[i];
-        if (c->n == 0) continue;
+        if (!rs_series_is_current(s, c)) continue;
         n++;
         first += c->ratios[0];
         last += c->ratios[c->n - 1];
@@ -188,7 +204,7 @@ static void say_holds(rs_buffer *text, rs_verdict *v, const rs_series *s)
     v->next =
         "--table trends shows every layer; 'rankscope compare' of two checkpoints what changed";
     if (n == 0) {
-        rs_buffer_puts(text, "No product has a spectrum in any checkpoint.");
+        rs_buffer_puts(text, "No product has a spectrum in the last checkpoint.");
         return;
     }
     rs_buffer_puts(text, "No layer's rank falls over ");

@@ -20,7 +20,7 @@ def make(folder, kind):
     torch.manual_seed(7)
     t = transformers
     common = dict(vocab_size=len(LETTERS), bos_token_id=None, eos_token_id=None, pad_token_id=None)
-    if kind == "gpt2":
+    if kind.startswith("gpt2"):
         model = t.GPT2LMHeadModel(t.GPT2Config(n_embd=48, n_head=3, n_layer=2, n_positions=32, **common))
     elif kind in ("llama", "llama_bf16"):
         model = t.LlamaForCausalLM(t.LlamaConfig(hidden_size=48, num_attention_heads=4, num_key_value_heads=2, head_dim=12, intermediate_size=64,
@@ -37,7 +37,10 @@ def make(folder, kind):
                 p.add_(0.1 * torch.randn_like(p))
             else:
                 p.mul_(10)
-    model.to(torch.bfloat16 if kind.endswith("bf16") else torch.float64 if kind == "gpt2" else torch.float32)
+        if kind == "gpt2_zero":  # a layer whose values are all zero, a head without queries and one without values
+            first, second = (block.attn.c_attn.weight for block in model.transformer.h)
+            second[:, 96:], first[:, :16], first[:, 112:128] = 0, 0, 0
+    model.to(torch.bfloat16 if kind.endswith("bf16") else torch.float64 if kind.startswith("gpt2") else torch.float32)
     model.save_pretrained(folder, max_shard_size="40KB" if kind == "gpt2" else "5GB")
     write_tokenizer(folder)
 
@@ -68,6 +71,8 @@ def parts(model, layer):
 
 def spectrum(m, energy):
     s = np.linalg.svd(m, compute_uv=False)
+    if s[0] == 0:
+        return 0, None
     share = np.cumsum(s**2) / np.sum(s**2)
     k = int(np.argmax(share >= energy * (1 - 1e-12))) + 1
     return k, np.sqrt(np.sum(s[k:] ** 2) / np.sum(s**2))
@@ -80,7 +85,7 @@ def truncated(x, m, k):
 
 
 def near(what, got, want, tolerance):
-    if got is None or not abs(got - want) <= tolerance:
+    if (got is None) != (want is None) or (want is not None and not abs(got - want) <= tolerance):
         sys.exit(f"{what}: {got!r}, expected {want!r}")
 
 
@@ -149,12 +154,12 @@ def check(folder, out, result, text):
                 met = np.vstack([x @ w["W_Q"][:, m] for m in members]) if product == "qk" else x @ left
                 v = np.linalg.svd(met @ right, full_matrices=False)[2][:k]
                 got = left @ (new["W_K"][:, kv].T if product == "qk" else np.hstack([new["W_O"][m] for m in members]))
-                changed[layer, product, which] = np.linalg.norm(got - left @ right @ v.T @ v) / np.linalg.norm(got)
+                changed[layer, product, which] = np.linalg.norm(got - left @ right @ v.T @ v) / (np.linalg.norm(got) or 1)
                 for n in names:
                     want[n] = None
             for n in names:
                 if want[n] is not None:
-                    changed[layer, n] = np.linalg.norm(new[n] - want[n]) / np.linalg.norm(want[n])
+                    changed[layer, n] = np.linalg.norm(new[n] - want[n]) / (np.linalg.norm(want[n]) or 1)
     worst = max(changed.values())
     near("distance of what is written from NumPy's truncation", worst, 0, 1e-9 if exact else 1e-6 if "bf16" not in folder else 1e-2)
     near("saved in all", totals["best"]["weighted_saved"], saved, 0)

@@ -21,8 +21,8 @@ import random
 r = random.Random(1)
 open("text.txt", "w").write("".join(r.choice("abcdefghijklmnopqrstuvwxyz  \n") for _ in range(1500)))'
 
-# ---- matrices, products, fused and grouped weights, F64, F32 and BF16, one file and shards ----
-for kind in gpt2 llama llama_bf16; do
+# ---- matrices, products, fused and grouped weights, F64, F32 and BF16, one file and shards, zeros that need no number ----
+for kind in gpt2 gpt2_zero llama llama_bf16; do
     compression make $kind $kind
     for energy in 0.8 0.97; do
         rm -rf written

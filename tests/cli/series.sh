@@ -28,14 +28,36 @@ expect 0 "$RANKSCOPE" scan falling/checkpoint-* --json globbed.json
 expect 0 "$RANKSCOPE" scan falling --threads 1 --json again.json
 expect 0 "$RANKSCOPE" scan falling --layers 0 --json first.json
 
+# the highest is named where it was before the fall begins, and higher
+run early 1 qk 10=1 20=0.9 30=0.91 40=0.89 50=0.5 60=0.2
+expect 0 "$RANKSCOPE" scan early --json early.json
+head -n 2 out | tr -s '\n ' '  ' | grep -q "since step 40: 99 (step 10) → 98 → 78 → 48 % of chance" || note_failure "the first line is: $(head -n 2 out)"
+
 # ---- ranks that hold, rise, and go up and down ----
 run rising all ov 1=0.1 2=0.3 3=0.6 4=1
 expect 0 "$RANKSCOPE" scan rising --json rising.json
 run noisy all qk 1=0.5 2=0.8 3=0.55 4=0.75 5=0.5 6=0.85 7=0.55
 expect 0 "$RANKSCOPE" scan noisy --json noisy.json
+run dip all qk 1=1 2=0.7 3=0.5 4=0.75 5=1
+expect 0 "$RANKSCOPE" scan dip --json dip.json
+says out 'No layer'
 run flat 0 qk 0001=1 00020=1 3=1
 expect 0 "$RANKSCOPE" scan flat --json flat.json
 says out "No layer's rank falls over 3 checkpoints, step 1 to step 20"
+
+# ---- heads that die count as 0, those that never lived do not ----
+run some 1 qk 1=1 2=0.8 3=0.8/3 4=0.8/3
+expect 0 "$RANKSCOPE" scan some --json some.json
+head -n 2 out | tr -s '\n ' '  ' | grep -q '% of chance (3 of 4 heads are all zero)' || note_failure "the first line is: $(head -n 2 out)"
+run whole 1 qk 1=1 2=0.9 3=0.5 4=0.5/4
+expect 0 "$RANKSCOPE" scan whole --json whole.json
+says out '0 % of chance'
+run born 1 qk 1=1/2 2=1/2 3=1
+expect 0 "$RANKSCOPE" scan born --json born.json
+run alive 1 qk 1=1 2=1/4 3=1
+expect 0 "$RANKSCOPE" scan alive --json alive.json
+run never 1 qk 1=1/4 2=1/4
+expect 0 "$RANKSCOPE" scan never --json never.json
 
 # ---- what cannot be read is named and skipped ----
 run broken 0 qk 1=1 2=1 3=1 4=1 5=1 6=1
@@ -86,6 +108,17 @@ expect 3 "$RANKSCOPE" scan nan --fail-on critical --json ends.json
 # ---- two runs are no series ----
 expect 0 "$RANKSCOPE" scan falling flat falling --json twice.json
 says out 'repeated_step'
+expect 0 "$RANKSCOPE" scan falling/checkpoint-500 falling/checkpoint-1000 falling/checkpoint-500/ --json again_named.json
+says out 'falling/checkpoint-500 is named more than once'
+
+# ---- names with slashes behind them, and a share that is none ----
+cp -r falling/checkpoint-500 good && cp -r falling/checkpoint-10000 bad
+expect 0 "$RANKSCOPE" scan good/ bad// --json slashes.json
+head -n 1 out | grep -q "layer 1's QK rank falls since good: 99 → 38 % of chance" || note_failure "the first line is: $(head -n 1 out)"
+expect 0 "$RANKSCOPE" scan good/ good/
+says out 'over 2 checkpoints, good to good'
+refused bad-option 'no rank loses more than all of itself' falling --threshold rank_falls=1.5
+expect 0 "$RANKSCOPE" scan falling --threshold rank_falls=1
 
 # ---- outputs: never into the folder of a checkpoint ----
 expect 2 "$RANKSCOPE" scan falling --quiet --json falling/checkpoint-500/model.safetensors
@@ -161,6 +194,32 @@ assert rising["verdict"]["code"] == "ranks_hold" and "2 of 4 rise" in rising["ve
 assert {t["product"] for t in rising["tables"]["trends"] if t["trend"] == "rises"} == {"ov"}
 noisy = load("noisy")
 assert "rank_falls" not in codes(noisy) and {t["trend"] for t in noisy["tables"]["trends"]} == {"holds"}
+def of_died(name):
+    series, trends = ([r for r in load(name)["tables"][table] if (r["layer"], r["product"]) == (1, "qk")] for table in ("series", "trends"))
+    return series, trends[0] if trends else None
+
+rows, t = of_died("some")
+living = scan("some/checkpoint-4", "--layers", "1")["tables"]["layers"][0]
+assert living["product"] == "qk" and [(r["heads"], r["heads_dead"]) for r in rows] == [(4, 0), (4, 0), (4, 3), (4, 3)], rows
+assert abs(rows[3]["effective_rank_ratio"] - living["effective_rank_ratio_mean"] / 4) < 1e-15 and rows[3]["effective_rank_ratio_min"] == 0
+assert rows[3]["effective_rank"] == living["effective_rank_mean"]  # of the one that has a rank
+assert t["trend"] == "falls" and t["since_step"] == 2 and t["last"] == rows[3]["effective_rank_ratio"]
+assert abs(load("some")["tables"]["checkpoints"][3]["qk"] - (of_died("some")[0][3]["effective_rank_ratio"] + scan("some/checkpoint-4", "--layers", "0")["tables"]["layers"][0]["effective_rank_ratio_mean"]) / 2) < 1e-14
+assert load("some")["tables"]["checkpoints"][3]["lowest"] == 0 and {"rank_falls", "dead_head"} <= set(codes(load("some")))
+rows, t = of_died("whole")
+assert rows[3]["heads"] == rows[3]["heads_dead"] == 4 and t["trend"] == "falls" and t["last"] == 0 and t["fall"] == 1, (rows, t)
+assert load("whole")["verdict"]["value"] == -1
+rows, t = of_died("born")
+assert [(r["heads"], r["heads_dead"]) for r in rows] == [(2, 0), (2, 0), (4, 0)] and t["trend"] == "holds", rows
+rows, t = of_died("alive")
+assert t["trend"] == "holds" and t["lowest"] == 0 and t["last"] == t["first"], t
+rows, t = of_died("never")
+assert t is None and all(r["heads"] == 0 and r["effective_rank_ratio"] is None for r in rows), rows
+t = [t for t in load("shapes")["tables"]["trends"] if t["product"] == "qk"]
+assert t and all(x["last"] is None and x["fall"] is None and x["first"] > 0 for x in t), t  # the last checkpoint has none
+assert {t["trend"] for t in load("dip")["tables"]["trends"]} == {"holds"}  # what came back does not rise, either
+early = {(t["layer"], t["product"]): t for t in load("early")["tables"]["trends"]}[1, "qk"]
+assert early["highest_step"] == 10 and early["since_step"] == 40 and early["fall"] > 0.5 and early["swing"] < 0.01, early
 assert [c["step"] for c in load("flat")["tables"]["checkpoints"]] == [1, 3, 20]
 
 broken = load("broken")
@@ -195,6 +254,7 @@ assert "nonfinite_weights" not in codes(middle) and [c["change"] for c in middle
 assert ends["verdict"]["code"] == "nonfinite_weights" and ends["verdict"]["severity"] == "critical" and ends["verdict"]["answer"].startswith("At step 3: 1 tensor has NaN")
 assert [r["heads"] for r in ends["tables"]["series"] if r["step"] == 3] == [3, 4, 4, 4]  # what is not finite is no part of a mean
 
+assert [c["path"] for c in load("slashes")["tables"]["checkpoints"]] == ["good", "bad"]
 twice = load("twice")
 assert codes(twice)["repeated_step"]["severity"] == "warn" and len(twice["tables"]["checkpoints"]) == 13
 

@@ -83,10 +83,20 @@ for row in rows:
     if abs(row["effective_rank"] - want) > 1e-8 * want or abs(row["effective_rank_ratio"] - want / row["effective_rank_null"]) > 1e-8:
         print(f"{row['path']} layer {row['layer']} {row['product']}: {row['effective_rank']!r}, expected {want!r}")
         bad += 1
+# layers drawn whole: heads of a group share their keys, and so vary together
 draw = random.Random(5)
-drawn = [effective_rank(*([[draw.gauss(0, 1) for _ in range(d)] for _ in range(width)] for _ in "ab")) for _ in range(600)]
-mean = sum(drawn) / len(drawn)
-spread = math.sqrt(sum((x - mean) ** 2 for x in drawn) / (len(drawn) - 1)) / mean / math.sqrt(heads)
+
+
+def normal():
+    return [[draw.gauss(0, 1) for _ in range(d)] for _ in range(width)]
+
+
+layers = []
+for _ in range(400):
+    keys = [normal() for _ in range(heads // group)]
+    layers.append(sum(effective_rank(normal(), keys[h // group]) for h in range(heads)) / heads)
+mean = sum(layers) / len(layers)
+spread = math.sqrt(sum((x - mean) ** 2 for x in layers) / (len(layers) - 1)) / mean
 if abs(rows[0]["effective_rank_null"] - mean) > 0.02 * mean or abs(rows[0]["effective_rank_ratio_spread"] / spread - 1) > 0.15:
     print(f"chance: {rows[0]['effective_rank_null']!r} ± {rows[0]['effective_rank_ratio_spread']!r}, drawn {mean!r} ± {spread!r}")
     bad += 1

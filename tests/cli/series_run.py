@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""series_run.py BASE FOLDER LAYER KIND STEP=SHARE...: writes FOLDER/checkpoint-STEP for each, copies of the F32 model in BASE whose LAYER (or
-"all") has in its KIND (qk or ov) products head columns of size 1, SHARE, SHARE², ...: their rank falls with SHARE. Standard library only."""
+"""series_run.py BASE FOLDER LAYER KIND STEP=SHARE[/DEAD]...: writes FOLDER/checkpoint-STEP for each, copies of the F32 model in BASE whose
+LAYER (or "all") has in its KIND (qk or ov) products head columns of size 1, SHARE, SHARE², ...: their rank falls with SHARE. The first DEAD heads
+are all zero. Standard library only."""
 import json
 import os
 import shutil
@@ -15,7 +16,12 @@ config = json.load(open(f"{base}/config.json"))
 width = config["head_dim"]
 for word in sys.argv[5:]:
     step, share = word.split("=")
+    share, slash, dead = share.partition("/")
     numbers = bytearray(data)
+
+    def factor(row):
+        return 0.0 if slash and row < int(dead) * width else float(share) ** (row % width)
+
     for name, tensor in header.items():
         # rows of q_proj and v_proj are the units of the heads
         if not name.endswith({"qk": "q_proj.weight", "ov": "v_proj.weight"}[kind]) or layer not in ("all", name.split(".")[2]):
@@ -24,7 +30,7 @@ for word in sys.argv[5:]:
         for row in range(rows):
             at = begin + 4 * row * cols
             values = struct.unpack_from(f"<{cols}f", numbers, at)
-            struct.pack_into(f"<{cols}f", numbers, at, *(v * float(share) ** (row % width) for v in values))
+            struct.pack_into(f"<{cols}f", numbers, at, *(v * factor(row) for v in values))
     path = f"{folder}/checkpoint-{step}"
     os.makedirs(path)
     shutil.copy(f"{base}/config.json", path)

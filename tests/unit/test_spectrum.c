@@ -383,6 +383,46 @@ static void zero_and_extreme_factors(void **state)
     assert_true(pair.isotropic && pair.balance_score == 1 && pair.balance == 0);
 }
 
+/* Two products that share B, both drawn in full: how alike their effective ranks are, and that products that share
+ * nothing are not. */
+static void products_that_share_a_factor_are_alike(void **state)
+{
+    static const int64_t shapes[][3] = {{8, 8, 8}, {30, 6, 6}, {3, 7, 5}, {12, 4, 9}, {16, 8, 2}};
+    (void)state;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        enum { TRIALS = 1500 };
+        int64_t m = shapes[s][0], n = shapes[s][1], r = shapes[s][2], k = m < n ? m : n;
+        double sums[2] = {0}, squares[2] = {0}, both = 0, drawn;
+        rs_random random = rs_random_new(17, s);
+        rs_error err;
+        for (int t = 0; t < TRIALS; t++) {
+            double *b = gaussian(&random, n * r), sigma[32], ranks[2];
+            for (int i = 0; i < 2; i++) {
+                double *a = gaussian(&random, m * r);
+                rs_measures measures;
+                oracle_product_svd(sigma, a, m, b, n, r);
+                rs_measures_of(&measures, sigma, r < k ? r : k, r, 0);
+                ranks[i] = measures.effective_rank;
+                sums[i] += ranks[i] / TRIALS;
+                squares[i] += ranks[i] * ranks[i] / TRIALS;
+                test_free(a);
+            }
+            both += ranks[0] * ranks[1] / TRIALS;
+            test_free(b);
+        }
+        double direct = (both - sums[0] * sums[1]) /
+                        sqrt((squares[0] - sums[0] * sums[0]) * (squares[1] - sums[1] * sums[1]));
+        assert_int_equal(rs_null_correlation(&drawn, m, n, r, 0, &err), RS_OK);
+        double error = hypot((1 - direct * direct) / sqrt(TRIALS), 0.02);
+        if (!(direct > 0.04 && fabs(drawn - direct) < 4 * error))
+            fail_msg("shape %zu: %g, directly %g", s, drawn, direct);
+    }
+    double one;
+    rs_error err;
+    assert_int_equal(rs_null_correlation(&one, 1, 5, 4, 0, &err), RS_OK);
+    assert_true(one == 0); /* of one direction the rank is 1 */
+}
+
 /* Direct simulation: draw A and B in full, form the product, take its spectrum with the long double
  * oracle. */
 static void null_model_equals_direct_simulation(void **state)
@@ -508,6 +548,7 @@ int main(void)
         cmocka_unit_test(random_products_agree_with_long_double_jacobi),
         cmocka_unit_test(small_values_against_mpmath),
         cmocka_unit_test(zero_and_extreme_factors),
+        cmocka_unit_test(products_that_share_a_factor_are_alike),
         cmocka_unit_test(null_model_equals_direct_simulation),
         cmocka_unit_test(null_model_equals_the_published_baselines),
         cmocka_unit_test(out_of_memory_is_reported),
