@@ -397,16 +397,16 @@ static void last_state_goes_around(void **state)
         const rs_loss loss = {.kind = RS_LOSS_SQUARE, .weight = 1, .at_state = true};
         size_t bytes = (size_t)(b->batch.begin[b->batch.samples] * b->network.d_model);
         bytes *= sizeof(double);
-        slopes told = slopes_of(&b->network, &b->batch, &loss, true),
+        slopes listened = slopes_of(&b->network, &b->batch, &loss, true),
                alone = slopes_of(&b->network, &b->batch, &loss, false);
         b->network.read_out = (rs_read_out_op){0};
         slopes without = slopes_of(&b->network, &b->batch, &loss, false);
         for (int l = 0; l <= b->network.n_layers; l++) {
-            assert_memory_equal(told.by[l], alone.by[l], bytes);
+            assert_memory_equal(listened.by[l], alone.by[l], bytes);
             assert_memory_equal(without.by[l], alone.by[l], bytes);
         }
         for (int l = 0; l < MOST_LAYERS; l++) {
-            free(told.by[l]);
+            free(listened.by[l]);
             free(alone.by[l]);
             free(without.by[l]);
         }
