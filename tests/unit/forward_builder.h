@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A tap's `sites`: all that there are. */
+enum { ALL_SITES = (1 << RS_SITE_COUNT) - 1 };
+
 enum { BUILT_TENSORS = 256 };
 
 typedef struct built {

@@ -124,7 +124,7 @@ static rs_status tap_logits(void *user, int64_t first_row, const rs_state_view *
 
 static rs_tap listening(told *t, bool attention)
 {
-    rs_tap tap = {.user = t, .sites = 7, .state = tap_state, .logits = tap_logits};
+    rs_tap tap = {.user = t, .sites = ALL_SITES, .state = tap_state, .logits = tap_logits};
     if (attention) tap.attention = tap_attention, tap.wants_attention = tap_wants;
     tap.wants_logits = true;
     return tap;

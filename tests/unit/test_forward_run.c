@@ -140,7 +140,7 @@ static rs_status once(const built *b, rs_precision precision, int threads, uint6
                       bool attention, rs_error *err)
 {
     machine m;
-    rs_tap tap = {.user = l, .sites = 7, .state = l ? keep_state : NULL};
+    rs_tap tap = {.user = l, .sites = ALL_SITES, .state = l ? keep_state : NULL};
     if (attention) tap.attention = hear_matrix, tap.wants_logits = true;
     const rs_tap *taps[] = {&tap};
     rs_status status = start(&m, b, precision, threads, limit, err);
@@ -318,7 +318,8 @@ static void test_cancelled_decoding(void **state)
     for (int i = 0; i < 2; i++) {
         built *b = decoder_new(11, RS_BF16, 16, 1);
         last whole = {0}, again = {0};
-        const rs_tap tap = {.user = &again, .sites = 7, .state = keep_state}, *taps[] = {&tap};
+        const rs_tap tap = {.user = &again, .sites = ALL_SITES, .state = keep_state},
+                     *taps[] = {&tap};
         const rs_branch *mlp = &b->network.layers[0].branches[1];
         volatile sig_atomic_t cancel = 1;
         machine m;
@@ -351,7 +352,7 @@ static void test_changed_weights(void **state)
         rs_precision precision = (rs_precision)(i % RS_PRECISIONS);
         built *b = decoder_new(12, dtypes[i / RS_PRECISIONS], 16, 2);
         last before = {0}, after = {0}, fresh = {0};
-        rs_tap tap = {.user = &before, .sites = 7, .state = keep_state};
+        rs_tap tap = {.user = &before, .sites = ALL_SITES, .state = keep_state};
         const rs_tap *taps[] = {&tap};
         machine m;
         give_text(b, 2, 7);

@@ -189,7 +189,7 @@ static void pass(const built *b, rs_precision precision, int threads, listener *
     rs_weights *weights;
     rs_runner *runner;
     rs_error err = {0};
-    const rs_tap plain = {.user = s, .sites = 7, .state = on_state};
+    const rs_tap plain = {.user = s, .sites = ALL_SITES, .state = on_state};
     rs_tap heard[2];
     const rs_tap *taps[] = {&plain, &heard[0], &heard[1]};
     for (size_t i = 0; i < n; i++)
