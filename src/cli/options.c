@@ -265,9 +265,10 @@ const cli_option cli_options[] = {
     {"depth", "L", CLI_EDIT, RUN(edits), CLI_RUNS, "as the model has it", NULL,
      .help = "Run L layers: more than the model has repeats the stack, as in a looped model."},
     {"fusion", "concat|max|gate", CLI_EDIT, RUN(edits), CLI_PROBE, NULL, NULL,
-     .help = "One more row in table tokens: the states of all layers read together (untrained "
-             "gates weigh "
-             "them equally). A model whose head reads them so has the row unasked, by its weights."},
+     .help =
+         "One more row in table tokens: the states of all layers read together (untrained "
+         "gates weigh "
+         "them equally). A model whose head reads them so has the row unasked, by its weights."},
     {"compat", "NAME", CLI_TEXT, AT(probe.compat), CLI_PROBE, NULL, NULL,
      .help = "A paper's own definitions: dong2021-code leaves in the ALBERT variants without MLP "
              "what the "

@@ -147,7 +147,8 @@ struct rs_runner {
     /* kept */
     rs_state x, normed, branch_out, joined, mixed, wide;
     rs_work_buffer spread_begin, picked_store;
-    rs_work_buffer read; /* what the read-out reads, or derivatives by it, in a form of the precision */
+    rs_work_buffer
+        read; /* what the read-out reads, or derivatives by it, in a form of the precision */
     rs_work_buffer rooms[RS_ROOMS];
     rs_work_buffer *thread_rooms; /* [threads] */
     rs_rotation rotations[RS_ROTATIONS];

@@ -49,7 +49,8 @@ static const rs_word heads[] = {
          "and how much worse the model predicts then",
          "one for each energy", "where the loss hardly changes, --write DIR writes that model"),
     SCAN("written", "info", "where the truncated checkpoint of --write lies, and its small factors",
-         "--write DIR was given", "in PyTorch, load.load(model) of DIR/factors puts them into the model"),
+         "--write DIR was given",
+         "in PyTorch, load.load(model) of DIR/factors puts them into the model"),
 };
 
 static const rs_word compared[] = {
