@@ -421,6 +421,7 @@ static rs_status hear_rows(void *user, rs_site site, int32_t layer, const rs_sta
 {
     double **to = user;
     (void)site, (void)layer, (void)err;
+    free(*to); /* of several states the last is kept */
     *to = copy_of(view->data, view->rows * view->cols, view->precision);
     return RS_OK;
 }
@@ -456,6 +457,7 @@ static void points_read_their_own_states(void **state)
                              RS_OK);
             assert_true(apart(one, both + p * count, count) < 1e-9);
             free(one);
+            one = NULL;
         }
         free(both);
         built_free(b);
