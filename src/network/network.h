@@ -404,8 +404,7 @@ typedef enum rs_fusion {
  * largest, entry by entry; GATE sum_k I_k H_k, I the softmax over k of map H_k. */
 typedef struct rs_read_out_op {
     rs_fusion kind; /* NONE: they read the last state */
-    rs_dense
-        map; /* CONCAT: from n_layers*d_model to d_model; GATE: from d_model to 1; MAX: absent */
+    rs_dense map;   /* CONCAT: n_layers*d_model to d_model; GATE: d_model to 1; MAX: absent */
 } rs_read_out_op;
 
 typedef enum rs_pooling {

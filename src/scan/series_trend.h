@@ -16,13 +16,13 @@ const char *rs_trend_name(rs_trend_kind kind); /* "holds" "falls" "rises" */
 typedef struct rs_trend {
     rs_trend_kind kind;
     size_t highest, lowest; /* places of the extremes, the last of equal ones */
-    size_t since; /* falls: the last place that is as high as the highest, within the noise or a
-                               tenth of the way; rises: as low as the lowest; else the last place */
+    /* falls: the last place that is as high as the highest, within the noise or a tenth of the way; rises:
+     * as low as the lowest; else the last place */
+    size_t since;
     double fall;  /* 1 - last / highest */
     double rise;  /* last / lowest - 1; infinite or NaN where the lowest is 0 */
     double noise; /* how far the numbers go up and down of themselves */
-    double
-        swing; /* the largest way the other way: of a fall the largest climb from any number to a later one */
+    double swing; /* the largest way the other way: of a fall the largest climb to a later number */
     double chance; /* 3 standard deviations of the difference of the extreme and the last */
 } rs_trend;
 
