@@ -21,7 +21,7 @@ static double loss_of(const rs_losses *all, int recipe, int rate, int seed)
 
 static void judge(rs_loss_way *out, const rs_losses *all, int recipe)
 {
-    *out = (rs_loss_way){.of = {INFINITY, NAN}, .seeds = all->grid.seeds};
+    *out = (rs_loss_way){.of.mean = INFINITY, .of.error = NAN, .seeds = all->grid.seeds};
     for (int s = 0; s < out->seeds; s++)
         out->loss[s] = NAN; /* where every rate has a run that ended before its first loss */
     for (int rate = 0; rate < rs_lab_grid_rates(&all->grid, recipe); rate++) {
