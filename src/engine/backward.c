@@ -68,15 +68,20 @@ static rs_status pick_again(rs_runner *run, const rs_state **x, rs_error *err)
     return RS_OK;
 }
 
+static void swap_states(rs_state *a, rs_state *b)
+{
+    rs_state spare = *a;
+    *a = *b;
+    *b = spare;
+}
+
 /* The derivative by the running state in front of a branch that picks, of all rows. */
 static rs_status spread_derivative(rs_runner *run, rs_error *err)
 {
     rs_tape *tape = run->tape;
     if (!rs_run_picks(run)) return RS_OK;
     RS_TRY(run->ops->back->spread(run, &tape->spread, &tape->d, err));
-    rs_state spare = tape->d;
-    tape->d = tape->spread;
-    tape->spread = spare;
+    swap_states(&tape->d, &tape->spread);
     return RS_OK;
 }
 
@@ -88,19 +93,26 @@ static rs_status add_joined(rs_runner *run, rs_error *err)
     return run->ops->copy(run, &tape->d_joined, &tape->d_in, err);
 }
 
-/* Tells the derivatives by a branch's skip and scale, where they are wanted; x: what it reads. */
-static rs_status back_strengths(rs_runner *run, const rs_branch *branch, const rs_state *x,
-                                rs_error *err)
+/* Tells the derivative by a branch's skip, where it is wanted; x: what it reads. */
+static rs_status back_skip(rs_runner *run, const rs_branch *branch, const rs_state *x,
+                           rs_error *err)
+{
+    if (rs_gradients_plan(run->tape->into)->numbers & RS_NUMBERS_NO_SKIPS) return RS_OK;
+    RS_TRY(pick_again(run, &x, err));
+    return back_number(run, &branch->skip, RS_OF_SKIP, x, err);
+}
+
+/* Tells the derivative by a branch's scale, where it is wanted, of what the branch adds; d still stands
+ * behind the branch. */
+static rs_status back_scale(rs_runner *run, const rs_branch *branch, rs_error *err)
 {
     const rs_record *record = run->record;
-    unsigned numbers = rs_gradients_plan(run->tape->into)->numbers;
-    if (!(numbers & RS_NUMBERS_NO_SKIPS)) {
-        RS_TRY(pick_again(run, &x, err));
-        RS_TRY(back_number(run, &branch->skip, RS_OF_SKIP, x, err));
-    }
-    if (numbers & RS_NUMBERS_NO_SCALES) return RS_OK;
-    return back_number(run, &branch->scale, RS_OF_SCALE,
-                       record->added.rows > 0 ? &record->added : &record->out, err);
+    if (rs_gradients_plan(run->tape->into)->numbers & RS_NUMBERS_NO_SCALES) return RS_OK;
+    if (rs_tape_keeps_out(run, branch))
+        return back_number(run, &branch->scale, RS_OF_SCALE,
+                           record->added.rows > 0 ? &record->added : &record->out, err);
+    return rs_gradients_tell_number(run, &branch->scale, RS_OF_SCALE,
+                                    run->tape->out_dot / branch->scale, err);
 }
 
 static rs_status back_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs_error *err)
@@ -114,16 +126,37 @@ static rs_status back_branch(rs_runner *run, const rs_layer *layer, int32_t b, r
     RS_TRY(rs_check_cancelled(run->context, err));
     if (branch->after.kind != RS_NORM_NONE)
         RS_TRY(back->norm(run, &tape->d, &record->sum, &tape->d, &branch->after, err));
-    RS_TRY(back_strengths(run, branch, x, err));
+    RS_TRY(back_skip(run, branch, x, err));
     if (branch->scale != 0)
         RS_TRY(back_op(run, branch, joins ? &tape->states[run->layer] : x, err));
     else
         RS_TRY(rs_gradients_tell_zero(run, branch, "its residual scale is 0", err));
+    RS_TRY(back_scale(run, branch, err));
     RS_TRY(back->scaled(run, &tape->d, &tape->d, branch->skip, err));
     RS_TRY(spread_derivative(run, err));
     run->record = NULL;
     if (branch->scale == 0) return RS_OK;
     return joins ? add_joined(run, err) : back->add(run, &tape->d, &tape->d_in, err);
+}
+
+/* The state that the layer reads comes into its place, of the sum that stood there, which goes below;
+ * the sum that the layer's own last norm read, and stood below, comes into its record. */
+static rs_status unfold_state(rs_runner *run, rs_error *err)
+{
+    rs_tape *tape = run->tape;
+    int32_t here = run->layer, last;
+    rs_state *state = &tape->states[here];
+    if (rs_tape_has_sum(run, here + 1)) {
+        last = run->network->layers[here].n_branches - 1;
+        swap_states(&rs_tape_record(tape, here, last)->sum, &tape->below);
+    }
+    if (!rs_tape_has_sum(run, here)) return RS_OK;
+    swap_states(state, &tape->below);
+    const rs_layer *lower = &run->network->layers[here - 1];
+    RS_TRY(run->ops->copy(run, &run->x, &tape->below, err));
+    RS_TRY(run->ops->combine(run, &run->x, NULL, &lower->branches[lower->n_branches - 1],
+                             RS_COMBINE_AFTER, err));
+    return run->ops->copy(run, state, &run->x, err);
 }
 
 /* Runs the layer forward once more, unheard, into the one layer's records. */
@@ -133,7 +166,9 @@ static rs_status recompute(rs_runner *run, rs_error *err)
     unsigned moments = run->moments;
     RS_TRY(run->ops->copy(run, &run->x, &run->tape->states[run->layer], err));
     run->n_taps = 0, run->moments = 0;
+    run->tape->reruns = true;
     rs_status status = rs_run_layer(run, err);
+    run->tape->reruns = false;
     run->n_taps = taps, run->moments = moments;
     return status;
 }
@@ -142,6 +177,7 @@ static rs_status back_branches(rs_runner *run, rs_error *err)
 {
     const rs_layer *layer = &run->network->layers[run->layer];
     rs_tape *tape = run->tape;
+    RS_TRY(unfold_state(run, err));
     /* the last layer's records still stand from the way forward */
     if (tape->recompute && run->layer + 1 < tape->layers) RS_TRY(recompute(run, err));
     tape->joined = false;

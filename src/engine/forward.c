@@ -247,8 +247,14 @@ static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const 
     RS_TRY(op_of(run->ops, branch)(run, &run->branch_out, in, branch, err));
     if (rs_run_picks(run) && run->branch_out.rows == run->rows)
         run->ops->pick(run, &run->branch_out);
-    if (run->drop.on) run->ops->drop(run, &run->branch_out, RS_DROP_OUTPUT);
+    if (run->drop.on && !run->spares) run->ops->drop(run, &run->branch_out, RS_DROP_OUTPUT);
     return tell_branch(run, b, RS_MOMENT_OP_OUT, &run->branch_out, err);
+}
+
+/* The sum that a layer's last norm reads, where the tape keeps it in place of what the norm makes of it. */
+static rs_status keep_sum(rs_runner *run, rs_error *err)
+{
+    return run->ops->copy(run, &run->tape->states[run->layer + 1], &run->x, err);
 }
 
 /* The steps behind the op at once, but where somebody asks for what is between them. out NULL: the
@@ -257,14 +263,17 @@ static rs_status combine_branch(rs_runner *run, const rs_branch *branch, int32_t
                                 rs_error *err)
 {
     unsigned steps = RS_COMBINE_ALL;
+    bool keeps = b + 1 == run->network->layers[run->layer].n_branches &&
+                 rs_tape_has_sum(run, run->layer + 1);
     if (out && wants_moment(run, RS_MOMENT_ADDED)) {
         RS_TRY(rs_run_combine(run, out, branch, RS_COMBINE_INSIDE, err));
         RS_TRY(tell_branch(run, b, RS_MOMENT_ADDED, out, err));
         steps &= ~(unsigned)RS_COMBINE_INSIDE;
     }
-    if (wants_moment(run, RS_MOMENT_SUM)) {
+    if (keeps || wants_moment(run, RS_MOMENT_SUM)) {
         RS_TRY(rs_run_combine(run, out, branch, steps & ~(unsigned)RS_COMBINE_AFTER, err));
         RS_TRY(tell_branch(run, b, RS_MOMENT_SUM, &run->x, err));
+        if (keeps) RS_TRY(keep_sum(run, err));
         steps = RS_COMBINE_AFTER;
     }
     RS_TRY(rs_run_combine(run, out, branch, steps, err));
@@ -356,7 +365,7 @@ static rs_status record_op(rs_runner *run, const rs_layer *layer, int32_t b, con
     record->keeps = 0;
     RS_TRY(status);
     if (run->branch_out.rows == 0) return RS_OK;
-    if (rs_record_keeps_out(branch, rs_gradients_plan(run->tape->into)->numbers))
+    if (rs_tape_keeps_out(run, branch))
         RS_TRY(run->ops->copy(run, &record->out, &run->branch_out, err));
     if (branch->inside.kind == RS_NORM_NONE || branch->scale != 0) return RS_OK;
     RS_TRY(rs_run_combine(run, &run->branch_out, branch, RS_COMBINE_INSIDE, err));
@@ -381,22 +390,36 @@ static rs_status record_combine(rs_runner *run, const rs_branch *branch, int32_t
     return tell_branch(run, b, RS_MOMENT_OUT, &run->x, err);
 }
 
+/* Whether a layer that runs once more ends at the op of branch b, of which only the record is read. */
+static bool ends_at_op(const rs_runner *run, const rs_layer *layer, int32_t b)
+{
+    return run->tape && run->tape->reruns && b + 1 == layer->n_branches &&
+           !rs_tape_keeps_out(run, &layer->branches[b]);
+}
+
 static rs_status run_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs_error *err)
 {
     const rs_branch *branch = &layer->branches[b];
     const rs_state *in = branch->joins && b > 0 ? &run->joined : &run->x;
     rs_state *out = branch->scale != 0 ? &run->branch_out : NULL;
+    bool records = rs_tape_records(run);
     RS_TRY(rs_check_cancelled(run->context, err));
-    if (run->tape) RS_TRY(record_in(run, b, err));
+    if (records) RS_TRY(record_in(run, b, err));
     RS_TRY(tell_branch(run, b, RS_MOMENT_IN, &run->x, err));
-    if (run->tape)
+    if (ends_at_op(run, layer, b)) {
+        run->spares = true;
+        rs_status status = record_op(run, layer, b, in, err);
+        run->spares = false, run->record = NULL;
+        return status;
+    }
+    if (records)
         RS_TRY(record_op(run, layer, b, in, err));
     else if (out)
         RS_TRY(run_op(run, layer, b, in, err));
     if (rs_run_picks(run)) run->ops->pick(run, &run->x);
     if (out) RS_TRY(tell_mixed(run, layer, b, out, err));
-    rs_status status = run->tape ? record_combine(run, branch, b, out, err)
-                                 : combine_branch(run, branch, b, out, err);
+    rs_status status = records ? record_combine(run, branch, b, out, err)
+                               : combine_branch(run, branch, b, out, err);
     run->record = NULL;
     return status;
 }
@@ -404,7 +427,8 @@ static rs_status run_branch(rs_runner *run, const rs_layer *layer, int32_t b, rs
 rs_status rs_run_layer(rs_runner *run, rs_error *err)
 {
     const rs_layer *layer = &run->network->layers[run->layer];
-    if (run->tape) RS_TRY(run->ops->copy(run, &run->tape->states[run->layer], &run->x, err));
+    if (run->tape && !run->tape->reruns && !rs_tape_has_sum(run, run->layer))
+        RS_TRY(run->ops->copy(run, &run->tape->states[run->layer], &run->x, err));
     if (layer_joins(layer)) RS_TRY(run->ops->copy(run, &run->joined, &run->x, err));
     for (int32_t b = run->branch = 0; b < layer->n_branches; run->branch = ++b)
         RS_TRY(run_branch(run, layer, b, err));

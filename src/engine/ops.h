@@ -143,6 +143,8 @@ struct rs_runner {
     rs_batch spread;   /* the batch behind the place where points part */
     rs_tape *tape;     /* that is recorded, and the branch that records; NULL: nothing is */
     rs_record *record;
+    bool
+        spares; /* nobody will read what the op gives, and one whose way back is without it gives none */
     double flops;
     /* kept */
     rs_state x, normed, branch_out, joined, mixed, wide;

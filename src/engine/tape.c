@@ -3,6 +3,8 @@
 
 #include "base/memory.h"
 
+#include <math.h>
+
 rs_record *rs_tape_record(rs_tape *tape, int32_t layer, int32_t branch)
 {
     int64_t first = tape->recompute ? 0 : (int64_t)layer * RS_BRANCHES_MAX;
@@ -19,6 +21,44 @@ static int64_t records_of(const rs_tape *tape)
     return (tape->recompute ? 1 : (int64_t)tape->layers) * RS_BRANCHES_MAX;
 }
 
+bool rs_tape_records(const rs_runner *run)
+{
+    const rs_tape *tape = run->tape;
+    return tape && (!tape->recompute || tape->reruns || run->layer + 1 == tape->layers);
+}
+
+/* Whether some branch of a layer ends in a norm, and is the last. */
+static bool ends_in_norm(const rs_layer *layer)
+{
+    return layer->n_branches > 0 &&
+           layer->branches[layer->n_branches - 1].after.kind != RS_NORM_NONE;
+}
+
+bool rs_tape_has_sum(const rs_runner *run, int32_t layer)
+{
+    const rs_tape *tape = run->tape;
+    if (!tape || !tape->recompute || layer == 0 || layer == tape->layers) return false;
+    return ends_in_norm(&run->network->layers[layer - 1]);
+}
+
+/* Whether the derivative by a branch's scale is found without what the op gave: the way back divides
+ * by the scale, and a tiny one could have drowned what it divides. */
+static bool scale_is_found(const rs_branch *branch, const rs_back_ops *back)
+{
+    return back->branch[branch->kind].without_out && fabs(branch->scale) >= 0x1p-20;
+}
+
+static bool keeps_out(const rs_branch *branch, const rs_back_ops *back, unsigned numbers)
+{
+    if (branch->inside.kind != RS_NORM_NONE) return true;
+    return !(numbers & RS_NUMBERS_NO_SCALES) && !scale_is_found(branch, back);
+}
+
+bool rs_tape_keeps_out(const rs_runner *run, const rs_branch *branch)
+{
+    return keeps_out(branch, run->ops->back, rs_gradients_plan(run->tape->into)->numbers);
+}
+
 static void give(rs_runner *run, rs_work_buffer *store)
 {
     rs_kept_give(run->context->kept, store->data);
@@ -31,7 +71,7 @@ void rs_tape_close(rs_runner *run)
     rs_tape *tape = run->tape;
     if (!tape) return;
     rs_state *states[] = {&tape->d,      &tape->d_joined, &tape->d_out, &tape->d_in,
-                          &tape->picked, &tape->spread,   &tape->read};
+                          &tape->picked, &tape->spread,   &tape->read,  &tape->below};
     for (int i = 0; i < RS_ROOMS; i++)
         give(run, &tape->again.kept[i]);
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
@@ -80,7 +120,7 @@ uint64_t rs_runner_tape(const rs_runner *run)
     const rs_tape *tape = run->tape;
     uint64_t bytes = 0;
     if (!tape) return 0;
-    bytes += tape->read.store.bytes;
+    bytes += tape->read.store.bytes + tape->below.store.bytes;
     for (int32_t l = 0; l <= tape->layers; l++)
         bytes += tape->states[l].store.bytes;
     for (int64_t r = 0; r < records_of(tape); r++) {
@@ -105,16 +145,11 @@ static double room_bytes(const rs_back_ops *back, const rs_branch *branch, int i
     return kept ? way->row_bytes(branch, (rs_room)i, size) : 0;
 }
 
-bool rs_record_keeps_out(const rs_branch *branch, unsigned numbers)
-{
-    return branch->inside.kind != RS_NORM_NONE || !(numbers & RS_NUMBERS_NO_SCALES);
-}
-
 /* Bytes of each part of a branch's record for each row: its states, then its rooms. */
 static void record_parts(double *parts, const rs_branch *branch, bool first, int64_t d,
                          const rs_ops *ops, unsigned numbers)
 {
-    const bool there[RECORD_STATES] = {!first, rs_record_keeps_out(branch, numbers),
+    const bool there[RECORD_STATES] = {!first, keeps_out(branch, ops->back, numbers),
                                        branch->inside.kind != RS_NORM_NONE,
                                        branch->after.kind != RS_NORM_NONE};
     for (int i = 0; i < RECORD_STATES; i++)
@@ -164,6 +199,11 @@ uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
 {
     const rs_ops *ops = rs_ops_of(precision);
     int32_t states = network->n_layers + 1 + (network->read_out.kind != RS_FUSION_NONE);
+    for (int32_t l = 0; l + 1 < network->n_layers && plan->recompute; l++)
+        if (ends_in_norm(&network->layers[l])) {
+            states++; /* the sum that changes places with a state */
+            break;
+        }
     double row = (double)network->d_model * (double)ops->size * (double)states;
     for (int32_t b = 0; b < RS_BRANCHES_MAX; b++)
         row += place_bytes(network, ops, b, plan);

@@ -15,7 +15,7 @@
 /* What a branch X <- after(skip X + scale inside(op(before(X)))) leaves. */
 struct rs_record {
     rs_state in;    /* X, of branches behind a layer's first, whose own is the tape's state */
-    rs_state out;   /* op(before(X)), where rs_record_keeps_out */
+    rs_state out;   /* op(before(X)), where rs_tape_keeps_out */
     rs_state added; /* inside(out), where there is such a norm */
     rs_state sum;   /* what `after` reads, where there is one */
     uint64_t keeps; /* bits 1 << room: those that lie here */
@@ -24,9 +24,13 @@ struct rs_record {
 
 struct rs_tape {
     bool recompute;
+    bool reruns;   /* a layer runs once more, for its records */
     unsigned hold; /* RS_HOLD_... */
     int32_t layers;
-    rs_state *states;   /* [layers + 1]: what each layer reads, and the last one's output */
+    /* [layers + 1]: what each layer reads, and the last one's output; until the way back reaches the
+     * layer, the sum in its place where rs_tape_has_sum */
+    rs_state *states;
+    rs_state below;     /* that sum, while the state stands in its own place */
     rs_state read;      /* what the read-out gave, where it ran */
     rs_record *records; /* [layers, RS_BRANCHES_MAX], of one layer with recomputation */
     rs_gradients *into;
@@ -44,12 +48,24 @@ struct rs_tape {
     int64_t exponent;
     bool apart;
     bool drowned;    /* what reaches the layers below is a difference of which rounding is left */
+    double out_dot;  /* <d_out, op's output>, as the way back of a kind `without_out` finds it */
     rs_record again; /* of an op that the way back runs once more in another precision */
 };
 
 /* The record of a branch, and the state that it read. */
 rs_record *rs_tape_record(rs_tape *tape, int32_t layer, int32_t branch);
 const rs_state *rs_tape_in(rs_tape *tape, int32_t layer, int32_t branch);
+
+/* Whether the branch that is run records: all do, but with recomputation those of the last layer, whose
+ * records stand until the way back begins, and of a layer that runs once more. */
+bool rs_tape_records(const rs_runner *run);
+/* With recomputation: whether, in place of what a layer reads, the tape keeps the sum that a norm made
+ * it of, which the way back through that norm reads. The layer below then runs once more without its
+ * last product. */
+bool rs_tape_has_sum(const rs_runner *run, int32_t layer);
+/* Whether the way back reads what a branch's op gave: the norm that read it does, and the derivative by
+ * the branch's scale, where it is wanted and the op's way back does not find it. */
+bool rs_tape_keeps_out(const rs_runner *run, const rs_branch *branch);
 
 /* Makes a runner's tape fit the network, and frees it. */
 rs_status rs_tape_open(rs_runner *run, const rs_gradient_plan *plan, rs_error *err);
@@ -64,7 +80,9 @@ typedef rs_status rs_op_back(rs_runner *run, rs_state *d_in, const rs_state *d_o
 typedef struct rs_way_back {
     rs_op_back *run;
     bool takes_picked; /* the derivative by what it gives may be of the picked rows alone */
-    uint64_t keeps;    /* bits 1 << room: what its op leaves in the record, while one is recorded */
+    /* it sets out_dot of the tape, and the op forms no output for a runner that `spares` it */
+    bool without_out;
+    uint64_t keeps; /* bits 1 << room: what its op leaves in the record, while one is recorded */
     /* bytes that such a room takes for each row of the batch; NULL: none is kept */
     double (*row_bytes)(const rs_branch *branch, rs_room room, size_t size);
 } rs_way_back;
@@ -137,9 +155,6 @@ rs_status rs_gradients_tell_memory(rs_runner *run, rs_error *err);
 bool rs_gradients_fit(const rs_gradients *gradients, const rs_network *network,
                       rs_precision precision);
 const rs_gradient_plan *rs_gradients_plan(const rs_gradients *gradients);
-/* Whether the way back reads what a branch's op gave: the norm that read it does, and the derivative by
- * the branch's scale, unless `numbers` (RS_NUMBERS_...) leaves that out. */
-bool rs_record_keeps_out(const rs_branch *branch, unsigned numbers);
 /* Whether somebody listens to derivatives by states. */
 bool rs_gradients_tell_states(const rs_gradients *gradients);
 

@@ -4,7 +4,8 @@
     python3 tests/oracle/mutate_gradients.py SCRATCH [PART ...]
 
 SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
-loss, residual, output, hold, cuts, removal, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph, read_out; without one all are made.
+loss, residual, output, hold, cuts, removal, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph, read_out, rerun,
+scale; without one all are made.
 """
 import mutate_certificates
 
@@ -255,6 +256,16 @@ MUTATIONS = [
     ("read_out", "the layer that was largest", BACK_READ, "k == best ? d[c] : 0", "d[c]", X),
     ("read_out", "the state in front of the final norm", WALK, "tape->read_back ? &tape->read : ", "", X),
     ("read_out", "a loss at the last state", WALK, "runner->tape->read_back = runner->reads && read;", "runner->tape->read_back = runner->reads;", X),
+    ("rerun", "the sum that the norm behind a layer read", WALK, "&rs_tape_record(tape, here, last)->sum, &tape->below);", "&tape->below, &tape->below);", G),
+    ("rerun", "the norm behind a kept sum", WALK, "RS_COMBINE_AFTER, err));\n    return run->ops->copy(run, state", "RS_COMBINE_INSIDE, err));\n    return run->ops->copy(run, state", G),
+    ("rerun", "the place of a kept sum", TAPE, "&run->tape->states[run->layer + 1], &run->x", "&run->tape->states[run->layer], &run->x", G),
+    ("rerun", "an output that is read", TAPE, "!rs_tape_keeps_out(run, &layer->branches[b]);", "true;", G),
+    ("scale", "what the output map of an MLP read", MLP, "dot_numbers(by, up + at, n);", "dot_numbers(dh + at, up + at, n);", G),
+    ("scale", "pieces of what is inside", MLP, "run->tape->out_dot += dots[k];", "run->tape->out_dot = dots[k];", G),
+    ("scale", "the output's bias", ROWS, "run->tape->out_dot += sums[u] *", "run->tape->out_dot -= sums[u] *", G),
+    ("scale", "mixed values", AROUND, "b->d_mixed, b->a.mixed, rows, width", "b->a.mixed, b->a.mixed, rows, width", G),
+    ("scale", "the scale itself", WALK, "run->tape->out_dot / branch->scale", "run->tape->out_dot", G),
+    ("scale", "a scale near 0", "src/engine/tape.c", "&& fabs(branch->scale) >= 0x1p-20;", "&& branch->scale != 0;", G),
 ]
 
 if __name__ == "__main__":

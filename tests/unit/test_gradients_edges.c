@@ -290,6 +290,34 @@ static void huge_logits(void **state)
     }
 }
 
+/* The derivative by a residual scale near 0 is what it is at 0: the way back finds it without the
+ * branch's output, from what it multiplied by the scale, and a scale of 1e-320 leaves few digits of that. */
+static void scales_near_zero(void **state)
+{
+    (void)state;
+    const double scales[] = {0, 1e-320, -1e-320, 0x1p-21, -0x1p-19, 0x1p-19};
+    double first = 0;
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++)
+        for (int recompute = 0; recompute < 2; recompute++) {
+            built *b = calloc(1, sizeof *b);
+            way *w = one_attention(b, 5, 1, false);
+            rs_error err = {0};
+            double found = NAN;
+            w->c.plan.recompute = recompute;
+            /* the loose copy is the test's own */
+            ((rs_layer *)(void *)w->c.loose->network.layers)->branches[0].scale = scales[k];
+            assert_int_equal(go(w, &err), RS_OK);
+            for (int i = 0; i < w->all->n; i++)
+                if (w->all->items[i].parameter.part == RS_OF_SCALE)
+                    found = w->all->items[i].values[0];
+            if (k == 0) first = found;
+            assert_true(fabs(first) > 1e-3);
+            assert_true(fabs(found - first) <= 200 * fabs(scales[k]) + 1e-13 * fabs(first));
+            way_free(w);
+            built_free(b);
+        }
+}
+
 /* ---- a softmax that gives nearly all to one key ---- */
 
 enum { N = 5, D = 4 };
@@ -507,8 +535,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_states_and_memory), cmocka_unit_test(tape_is_foreseen),
         cmocka_unit_test(is_cancelled),         cmocka_unit_test(huge_logits),
-        cmocka_unit_test(nearly_one_hot),       cmocka_unit_test(gains_of_zero),
-        cmocka_unit_test(constant_rows),        cmocka_unit_test(weights_cut_short),
+        cmocka_unit_test(scales_near_zero),     cmocka_unit_test(nearly_one_hot),
+        cmocka_unit_test(gains_of_zero),        cmocka_unit_test(constant_rows),
+        cmocka_unit_test(weights_cut_short),
     };
     return cmocka_run_group_tests_name("gradients_edges", tests, NULL, NULL);
 }
