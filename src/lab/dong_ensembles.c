@@ -5,172 +5,30 @@
  * several at once (docs/paths.md, Table paths, Table lesions). Of a small language model before and
  * behind its training, and of the user's.
  */
+#include "lab/ensemble.h"
 #include "lab/kept_runs.h"
 #include "lab/language.h"
 #include "lab/toy.h"
 
 #include "base/memory.h"
-#include "paths/paths.h"
 
 #include <math.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     LAYERS = 6,
     HEADS = 2,
-    LENGTHS = 64, /* of a user's model at most; longer ones are not shown */
-    SETS = 12,    /* sizes of sets of heads: 1, 2, 4, 8 ..., all */
     SEEDS = 3,
     STEPS = 1200,
     QUICK_STEPS = 60,
     SAMPLES = 16,
-    QUICK_SAMPLES = 2,
-    PATHS = 16
+    QUICK_SAMPLES = 2
 };
-/* A number of several samples, draws or seeds. */
-typedef struct gathered {
-    double sum, squares, n;
-} gathered;
-
-static void gather(gathered *g, double value)
-{
-    if (isnan(value)) return;
-    g->sum += value, g->squares += value * value, g->n++;
-}
-
-static rs_lab_spread spread_of(const gathered *g)
-{
-    double mean = g->n > 0 ? g->sum / g->n : (double)NAN;
-    double spread = g->n > 1 ? fmax(g->squares - g->sum * mean, 0) / (g->n - 1) / g->n : INFINITY;
-    return (rs_lab_spread){mean, sqrt(spread), (int)g->n};
-}
-
-/* What was seen of a network on some samples: real numbers first, whole ones behind them. */
-typedef struct seen {
-    gathered cosine[LENGTHS],
-        missing[LENGTHS]; /* by samples: of two paths; ‖sum up to k − X‖/‖X‖ */
-    double null[LENGTHS]; /* of the cosine by chance */
-    double nll[LENGTHS];  /* loss with paths up to a length alone */
-    gathered rise[SETS], alone[SETS]; /* by draws: the loss's rise, the heads' own added up */
-    double cross[SETS];               /* sum of rise times alone */
-    double most;                      /* the largest rise by one head */
-    int longest;                      /* length of the longest path */
-    int sets, heads[SETS];            /* how many heads are left out */
-    bool loss;                        /* it predicts tokens */
-} seen;
-
-/* The same as one list of numbers, with whether its training diverged in front: so it is kept. */
-enum {
-    REALS = offsetof(seen, longest) / sizeof(double),
-    WHOLE = 4 + SETS,
-    NUMBERS = WHOLE + REALS
-};
-
-static void put_list(double list[NUMBERS], const seen *s, bool diverged)
-{
-    const double front[] = {diverged, s->longest, s->loss, s->sets};
-    memcpy(list, front, sizeof front);
-    for (int i = 0; i < SETS; i++)
-        list[4 + i] = s->heads[i];
-    memcpy(list + WHOLE, s, REALS * sizeof *list);
-}
-
-static void take_list(seen *s, bool *diverged, const double list[NUMBERS])
-{
-    *diverged = list[0] != 0;
-    s->longest = (int)list[1];
-    s->loss = list[2] != 0;
-    s->sets = (int)list[3];
-    for (int i = 0; i < SETS; i++)
-        s->heads[i] = (int)list[4 + i];
-    memcpy(s, list + WHOLE, REALS * sizeof *list);
-}
-
-/* ---- reading the tables of paths ---- */
-
-static void read_lengths(seen *s, const rs_result *result)
-{
-    const rs_table *lengths = rs_result_table(result, "lengths"),
-                   *paths = rs_result_table(result, "paths"),
-                   *truncated = rs_result_table(result, "truncated");
-    for (size_t i = 0; lengths && i < rs_table_rows(lengths); i++) {
-        int k = (int)rs_lab_cell(lengths, i, "length");
-        if (k < 0 || k >= LENGTHS) continue;
-        s->longest = k > s->longest ? k : s->longest;
-        gather(&s->missing[k], rs_lab_cell(lengths, i, "cumulative_error"));
-    }
-    for (size_t i = 0; paths && i < rs_table_rows(paths); i++) {
-        int k = (int)rs_lab_cell(paths, i, "length");
-        if (k < 0 || k >= LENGTHS) continue;
-        gather(&s->cosine[k], rs_lab_cell(paths, i, "cosine"));
-        s->null[k] = rs_lab_cell(paths, i, "cosine_null");
-    }
-    for (size_t i = 0; truncated && i < rs_table_rows(truncated); i++) {
-        int sample = rs_table_find_column(truncated, "sample"),
-            length = rs_table_find_column(truncated, "max_length");
-        int64_t k = rs_table_int(truncated, i, (size_t)length);
-        if (rs_table_int(truncated, i, (size_t)sample) != RS_NULL_INT || k < 0 || k >= LENGTHS)
-            continue;
-        s->nll[k] = rs_lab_cell(truncated, i, "nll");
-    }
-}
-
-static int set_of(seen *s, int heads)
-{
-    for (int i = 0; i < s->sets; i++)
-        if (s->heads[i] == heads) return i;
-    if (s->sets == SETS) return -1;
-    s->heads[s->sets] = heads;
-    return s->sets++;
-}
-
-static void read_lesions(seen *s, const rs_result *result)
-{
-    const rs_table *lesions = rs_result_table(result, "lesions");
-    s->most = -INFINITY;
-    for (size_t i = 0; lesions && i < rs_table_rows(lesions); i++) {
-        const char *kind = rs_lab_cell_text(lesions, i, "kind");
-        double rise = rs_lab_cell(lesions, i, "loss_rise");
-        bool one = strcmp(kind, "head") == 0;
-        if ((!one && strcmp(kind, "heads") != 0) || isnan(rise)) continue;
-        int set = set_of(s, (int)rs_lab_cell(lesions, i, "heads"));
-        double alone = one ? rise : rs_lab_cell(lesions, i, "single_rises");
-        s->loss = true;
-        if (one) s->most = fmax(s->most, rise);
-        if (set < 0) continue;
-        gather(&s->rise[set], rise);
-        gather(&s->alone[set], alone);
-        s->cross[set] += rise * alone;
-    }
-}
-
-static rs_status look(seen *s, const rs_network *network, const rs_inputs *inputs,
-                      const rs_context *context, rs_error *err)
-{
-    rs_paths_options options;
-    rs_result *result = rs_result_new("paths");
-    if (!result) return rs_fail_memory(err, "a result", 1);
-    rs_paths_defaults(&options);
-    options.paths = PATHS;
-    options.lesions = true;
-    *s = (seen){0};
-    for (int k = 0; k < LENGTHS; k++)
-        s->nll[k] = NAN;
-    rs_status status = rs_paths(result, network, inputs, &options, context, err);
-    if (status == RS_OK) {
-        read_lengths(s, result);
-        read_lesions(s, result);
-    }
-    rs_result_free(result);
-    return status;
-}
-
 /* ---- the small model ---- */
 
 typedef struct trained_look {
-    seen *out;
+    rs_ensemble *out;
     int64_t samples;
 } trained_look;
 
@@ -185,7 +43,8 @@ static rs_status look_trained(void *user, rs_learner *learner, rs_train_task *ta
     const rs_input_source source = {
         .ids = batch.tokens, .n_ids = batch.samples, .id_length = rs_task_sizes(task)->n_tok};
     if (status == RS_OK) status = rs_inputs_open(&inputs, &source, learner->network, NULL, 0, err);
-    if (status == RS_OK) status = look(t->out, learner->network, inputs, learner->context, err);
+    if (status == RS_OK)
+        status = rs_ensemble_look(t->out, learner->network, inputs, learner->context, err);
     rs_inputs_close(inputs);
     rs_task_batch_free(&batch);
     return status;
@@ -195,18 +54,18 @@ enum { START, TRAINED, STATES };
 static const char *const state_names[STATES] = {"start", "trained"};
 
 typedef struct ensembles {
-    seen of[STATES][SEEDS];
+    rs_ensemble of[STATES][SEEDS];
     bool diverged[STATES][SEEDS]; /* its training did; it is in no mean, and is counted */
     bool quick;
     int seeds;
-    seen model;
+    rs_ensemble model;
     const char *path; /* NULL: no model was named */
     rs_kept_runs *kept;
 } ensembles;
 
 typedef struct training {
-    double list[NUMBERS];
-    seen seen;
+    double list[RS_ENSEMBLE_NUMBERS];
+    rs_ensemble seen;
     int64_t samples;
     const rs_context *context;
 } training;
@@ -218,7 +77,7 @@ static rs_status train_task(void *user, const char *task, rs_error *err)
     trained_look looks = {&t->seen, t->samples};
     const rs_lab_finish finish = {&looks, look_trained};
     RS_TRY(rs_lab_train_seen(&diverged, task, &finish, t->context, err));
-    put_list(t->list, &t->seen, diverged);
+    rs_ensemble_put(t->list, &t->seen, diverged);
     return RS_OK;
 }
 
@@ -238,9 +97,10 @@ static rs_status take_or_train(ensembles *e, training *t, int state, int seed, r
         : e->quick     ? QUICK_STEPS
                        : STEPS,
         (unsigned long long)(t->context->seed + (uint64_t)seed), RS_LANGUAGE_DECAYS("0.1", "0.1"));
-    rs_status status = rs_kept_runs_take(e->kept, name, text, t->list, NUMBERS, &maker, err);
+    rs_status status =
+        rs_kept_runs_take(e->kept, name, text, t->list, RS_ENSEMBLE_NUMBERS, &maker, err);
     rs_free(fields);
-    if (status == RS_OK) take_list(&e->of[state][seed], &e->diverged[state][seed], t->list);
+    if (status == RS_OK) rs_ensemble_take(&e->of[state][seed], &e->diverged[state][seed], t->list);
     return status;
 }
 
@@ -274,78 +134,6 @@ static rs_status train_all(ensembles *e, const rs_context *context, rs_error *er
     }
     if (status != RS_OK && err) *err = first;
     return status;
-}
-
-/* ---- numbers of a network, and of several seeds ---- */
-
-/* What paths of at most half the attentions miss of the last state. */
-static rs_lab_spread missing_at_half(const seen *s)
-{
-    return spread_of(&s->missing[s->longest / 2]);
-}
-
-/* The same over what is missing without any attention: 1 where short paths add nothing to the embedding. */
-static rs_lab_spread missing_of_all(const seen *s)
-{
-    const rs_lab_spread m = missing_at_half(s);
-    double all = spread_of(&s->missing[0]).mean;
-    return (rs_lab_spread){m.mean / all, m.error / all, m.n};
-}
-
-/* The length whose paths are most alike. */
-static int most_alike(const seen *s)
-{
-    int most = 1;
-    for (int k = 1; k <= s->longest; k++)
-        if (fabs(spread_of(&s->cosine[k]).mean) > fabs(spread_of(&s->cosine[most]).mean)) most = k;
-    return most;
-}
-
-static rs_lab_spread alike(const seen *s)
-{
-    rs_lab_spread a = spread_of(&s->cosine[most_alike(s)]);
-    return (rs_lab_spread){fabs(a.mean), a.error, a.n};
-}
-
-/* The cosine of paths of one head, with its sign: by chance it is 0 on average, and as far off as `null` in one
- * network, which the spread over its samples does not have in it. The length is no choice of the data's. */
-static rs_lab_spread of_one_head(const seen *s)
-{
-    const rs_lab_spread a = spread_of(&s->cosine[1]);
-    return (rs_lab_spread){a.mean, hypot(a.error, s->null[1]), a.n};
-}
-
-/* Of a loss that does not rise without any head no share can be told. */
-static bool needs_heads(const seen *s)
-{
-    return spread_of(&s->rise[s->sets - 1]).mean > 0;
-}
-
-/* Of the head that matters most: its rise of the loss over that without any head. */
-static rs_lab_spread one_head(const seen *s)
-{
-    double all = spread_of(&s->rise[s->sets - 1]).mean;
-    return (rs_lab_spread){needs_heads(s) ? s->most / all : (double)NAN, INFINITY, 1};
-}
-
-/* Mean rise of the loss without a set of heads over what they cost alone, if that is above 0; the error is
- * that of the residuals rise - ratio alone over draws. */
-static rs_lab_spread ratio_of(const seen *s, int set)
-{
-    const gathered *r = &s->rise[set], *a = &s->alone[set];
-    if (!(a->sum > 0)) return (rs_lab_spread){NAN, NAN, 0};
-    double ratio = r->sum / a->sum;
-    double residuals = r->squares - 2 * ratio * s->cross[set] + ratio * ratio * a->squares;
-    double error =
-        r->n > 1 ? sqrt(fmax(residuals, 0) / (r->n - 1) * r->n) / fabs(a->sum) : INFINITY;
-    return (rs_lab_spread){ratio, error, (int)r->n};
-}
-
-/* The same of four heads (of the largest set, where that is smaller), less 1. */
-static rs_lab_spread together(const seen *s)
-{
-    rs_lab_spread r = ratio_of(s, s->sets > 2 ? 2 : s->sets - 1);
-    return (rs_lab_spread){r.mean - 1, r.error, r.n};
 }
 
 /* ---- tables and the figure ---- */
@@ -414,18 +202,13 @@ const rs_table_kind rs_lab_ensembles_lesions_kind = {
 const rs_table_kind rs_lab_ensembles_seed_lesions_kind = {
     "lab", "dong_ensembles_seed_lesions", {RS_PART(lesion_columns)}};
 
-static void add_gathered(gathered *to, const gathered *from)
-{
-    to->sum += from->sum, to->squares += from->squares, to->n += from->n;
-}
-
 /* All seeds of a state together: lengths by seeds, draws by draws. */
-static seen pool(const ensembles *e, int state)
+static rs_ensemble pool(const ensembles *e, int state)
 {
-    seen all = {.most = -INFINITY};
+    rs_ensemble all = {.most = -INFINITY};
     double n = 0;
     for (int s = 0; s < e->seeds; s++) {
-        const seen *one = &e->of[state][s];
+        const rs_ensemble *one = &e->of[state][s];
         if (e->diverged[state][s]) continue;
         all.longest = one->longest;
         all.sets = one->sets;
@@ -433,29 +216,30 @@ static seen pool(const ensembles *e, int state)
         all.most = fmax(all.most, one->most);
         n++;
         for (int k = 0; k <= one->longest; k++) {
-            gather(&all.cosine[k], spread_of(&one->cosine[k]).mean);
-            gather(&all.missing[k], spread_of(&one->missing[k]).mean);
+            rs_gather(&all.cosine[k], rs_gathered_spread(&one->cosine[k]).mean);
+            rs_gather(&all.missing[k], rs_gathered_spread(&one->missing[k]).mean);
             all.null[k] = one->null[k];
             all.nll[k] += one->nll[k];
         }
         for (int k = 0; k < one->sets; k++) {
             all.heads[k] = one->heads[k];
-            add_gathered(&all.rise[k], &one->rise[k]);
-            add_gathered(&all.alone[k], &one->alone[k]);
+            rs_gather_all(&all.rise[k], &one->rise[k]);
+            rs_gather_all(&all.alone[k], &one->alone[k]);
             all.cross[k] += one->cross[k];
         }
     }
-    for (int k = 0; k < LENGTHS; k++)
+    for (int k = 0; k < RS_ENSEMBLE_LENGTHS; k++)
         all.nll[k] /= n;
     return all;
 }
 
 /* seed: of one network; -1: of all, or of a model, whose tables have no such column. */
 static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name, int seed,
-                          const seen *s, rs_error *err)
+                          const rs_ensemble *s, rs_error *err)
 {
     for (int k = 0; k <= s->longest; k++) {
-        const rs_lab_spread c = spread_of(&s->cosine[k]), m = spread_of(&s->missing[k]);
+        const rs_lab_spread c = rs_gathered_spread(&s->cosine[k]),
+                            m = rs_gathered_spread(&s->missing[k]);
         const length_cells cells = {.network = name,
                                     .seed = seed,
                                     .length = k,
@@ -468,7 +252,7 @@ static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name
         RS_TRY(rs_table_append(lengths, &cells, err));
     }
     for (int k = 0; k < s->sets; k++) {
-        const rs_lab_spread r = spread_of(&s->rise[k]), q = ratio_of(s, k);
+        const rs_lab_spread r = rs_gathered_spread(&s->rise[k]), q = rs_ensemble_ratio(s, k);
         const lesion_cells cells = {.network = name,
                                     .seed = seed,
                                     .heads = s->heads[k],
@@ -476,7 +260,7 @@ static rs_status add_rows(rs_table *lengths, rs_table *lesions, const char *name
                                     .rise = r.mean,
                                     .rise_error = r.error,
                                     .most = s->heads[k] == 1 ? s->most : (double)NAN,
-                                    .alone = spread_of(&s->alone[k]).mean,
+                                    .alone = rs_gathered_spread(&s->alone[k]).mean,
                                     .ratio = q.mean,
                                     .ratio_error = q.error};
         RS_TRY(rs_table_append(lesions, &cells, err));
@@ -497,8 +281,8 @@ static rs_status open_tables(rs_table *tables[2], rs_lab_report *report,
                                lesions->parts[0].columns, lesions->parts[0].n, &tables[1], err);
 }
 
-static rs_status add_tables(rs_lab_report *report, const ensembles *e, const seen pooled[STATES],
-                            rs_error *err)
+static rs_status add_tables(rs_lab_report *report, const ensembles *e,
+                            const rs_ensemble pooled[STATES], rs_error *err)
 {
     rs_table *all[2] = {NULL}, *each[2] = {NULL};
     RS_TRY(open_tables(all, report, &rs_lab_ensembles_lengths_kind, &rs_lab_ensembles_lesions_kind,
@@ -530,22 +314,23 @@ static const rs_lab_curves curves = {
         "paths up to that length miss of it.",
 };
 
-static rs_status draw_one(rs_table *table, const char *name, const seen *s, rs_error *err)
+static rs_status draw_one(rs_table *table, const char *name, const rs_ensemble *s, rs_error *err)
 {
     char series[60];
     for (int k = 1; k <= s->longest; k++) {
         snprintf(series, sizeof series, "cosine, %s", name);
         if (s->cosine[k].n > 0)
-            RS_TRY(rs_lab_curves_add(table, series, k, spread_of(&s->cosine[k]).mean, err));
+            RS_TRY(
+                rs_lab_curves_add(table, series, k, rs_gathered_spread(&s->cosine[k]).mean, err));
     }
     for (int k = 0; k <= s->longest; k++) {
         snprintf(series, sizeof series, "missing, %s", name);
-        RS_TRY(rs_lab_curves_add(table, series, k, spread_of(&s->missing[k]).mean, err));
+        RS_TRY(rs_lab_curves_add(table, series, k, rs_gathered_spread(&s->missing[k]).mean, err));
     }
     return RS_OK;
 }
 
-static rs_status draw(rs_lab_report *report, const ensembles *e, const seen pooled[STATES],
+static rs_status draw(rs_lab_report *report, const ensembles *e, const rs_ensemble pooled[STATES],
                       rs_error *err)
 {
     rs_table *table = NULL;
@@ -562,7 +347,7 @@ static rs_status draw(rs_lab_report *report, const ensembles *e, const seen pool
  * paper names no numbers. `none`: why it is no number. */
 typedef struct asked {
     const char *up, *down; /* of nothing claimed: how it is called above 0, and below */
-    rs_lab_spread (*of)(const seen *s);
+    rs_lab_spread (*of)(const rs_ensemble *s);
     double below;
     bool loss; /* it needs a loss */
     const char *none;
@@ -571,16 +356,16 @@ static const char no_pair[] = "there are no two paths of one length",
                   costs_nothing[] = "the loss is no higher without heads";
 static const asked questions[] = {
     {"what paths of at most half the attentions miss of what all add, below 0.5 by", NULL,
-     missing_of_all, 0.5, false, "attention adds nothing"},
-    {"cosine of two paths of one length, where it is largest, below 0.5 by", NULL, alike, 0.5,
-     false, no_pair},
+     rs_ensemble_missing_share, 0.5, false, "attention adds nothing"},
+    {"cosine of two paths of one length, where it is largest, below 0.5 by", NULL,
+     rs_ensemble_alike, 0.5, false, no_pair},
     {"cosine of two paths of one head, above 0 by", "cosine of two paths of one head, below 0 by",
-     of_one_head, NAN, false, no_pair},
+     rs_ensemble_of_one_head, NAN, false, no_pair},
     {"rise of the loss without one head, the most needed, over that without all, below 0.5 by",
-     NULL, one_head, 0.5, true, costs_nothing},
+     NULL, rs_ensemble_one_head, 0.5, true, costs_nothing},
     {"four heads at once cost more than each alone, ratio above 1 by",
-     "four heads at once cost less than each alone, ratio below 1 by", together, NAN, true,
-     costs_nothing},
+     "four heads at once cost less than each alone, ratio below 1 by", rs_ensemble_together, NAN,
+     true, costs_nothing},
 };
 enum { QUESTIONS = sizeof questions / sizeof *questions };
 
@@ -616,7 +401,7 @@ static rs_status claim_model(rs_lab_report *report, const ensembles *e, const as
 {
     const char *reason = !e->path                    ? "no model: --model PATH names one"
                          : q->loss && !e->model.loss ? "this model predicts no next token here"
-                         : q->loss && !needs_heads(&e->model)
+                         : q->loss && !rs_ensemble_needs_heads(&e->model)
                              ? "this model's loss is no higher without all of its heads"
                              : NULL;
     const rs_lab_spread found = reason ? (rs_lab_spread){0, 0, 0} : q->of(&e->model);
@@ -632,8 +417,8 @@ static rs_status claim_training(rs_lab_report *report, const ensembles *e, bool 
     for (int s = 0; s < e->seeds; s++) {
         diverged += e->diverged[TRAINED][s];
         if (!e->diverged[TRAINED][s])
-            by[n++] =
-                missing_at_half(&e->of[TRAINED][s]).mean - missing_at_half(&e->of[START][s]).mean;
+            by[n++] = rs_ensemble_missing(&e->of[TRAINED][s]).mean -
+                      rs_ensemble_missing(&e->of[START][s]).mean;
     }
     RS_TRY(rs_lab_at_most(report, "runs that diverged", diverged, 0, err));
     if (n == 0 || quick) return RS_OK;
@@ -649,9 +434,9 @@ static rs_status claim_whole(rs_lab_report *report, const ensembles *e, rs_error
 {
     double worst = 0;
     for (int i = 0; i < STATES * e->seeds; i++) {
-        const seen *s = &e->of[i / e->seeds][i % e->seeds];
+        const rs_ensemble *s = &e->of[i / e->seeds][i % e->seeds];
         if (e->diverged[i / e->seeds][i % e->seeds]) continue;
-        worst = fmax(worst, spread_of(&s->missing[s->longest]).mean);
+        worst = fmax(worst, rs_gathered_spread(&s->missing[s->longest]).mean);
     }
     return rs_lab_at_most(report, "what paths of all lengths miss of the last state, worst network",
                           worst, 1e-9, err);
@@ -672,7 +457,7 @@ static rs_status claim_all(rs_lab_report *report, const ensembles *e, bool quick
 
 static rs_status report_all(rs_lab_report *report, const ensembles *e, bool quick, rs_error *err)
 {
-    seen *pooled = rs_calloc(STATES, sizeof *pooled);
+    rs_ensemble *pooled = rs_calloc(STATES, sizeof *pooled);
     if (!pooled) return rs_fail_memory(err, "an experiment", STATES * sizeof *pooled);
     for (int state = 0; state < STATES; state++)
         pooled[state] = pool(e, state);
@@ -695,7 +480,7 @@ static rs_status run_dong_ensembles(rs_lab_report *report, const rs_lab_options 
     e->path = model ? model->path : NULL;
     rs_status status = train_all(e, context, err);
     if (status == RS_OK && model)
-        status = look(&e->model, model->network, model->inputs, context, err);
+        status = rs_ensemble_look(&e->model, model->network, model->inputs, context, err);
     if (status == RS_OK) status = report_all(report, e, options->quick, err);
     int seeds = e->seeds;
     rs_free(e);
