@@ -60,12 +60,12 @@ static rs_status check_run(const output *o, const cli_args *args, rs_error *err)
     return RS_OK;
 }
 
-/* scan --write makes a model of its folder, and of those in it. */
-static rs_status check_model(const output *o, const cli_args *args, rs_error *err)
+/* scan --write makes a model of its folder, and of those in it; a folder of tables or figures may not be that. */
+static rs_status check_model(const output *o, bool is_folder, const cli_args *args, rs_error *err)
 {
     const char *written = args->command->bit == CLI_SCAN ? args->scan.write : NULL;
     char folder[4096];
-    int n = snprintf(folder, sizeof folder, "%s", o->path);
+    int n = snprintf(folder, sizeof folder, is_folder ? "%s/." : "%s", o->path);
     if (!written || n < 0 || (size_t)n >= sizeof folder) return RS_OK;
     for (char *slash = strrchr(folder, '/'); slash && slash > folder;
          slash = strrchr(folder, '/')) {
@@ -99,7 +99,7 @@ rs_status cli_check_outputs(const cli_args *args, rs_error *err)
         const output *this = &outputs[i];
         if (!to_a_file(this)) continue;
         CLI_TRY(check_run(this, args, err));
-        if (i >= FOLDERS) CLI_TRY(check_model(this, args, err));
+        CLI_TRY(check_model(this, i < FOLDERS, args, err));
         for (size_t k = 0; k < i; k++)
             if (to_a_file(&outputs[k]) && i >= FOLDERS &&
                 rs_output_same(this->path, outputs[k].path))

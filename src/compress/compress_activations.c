@@ -181,6 +181,28 @@ static void add_rows(rs_watch *w, const square *s, const rs_state_view *view, bo
     }
 }
 
+/* A Gram's diagonal has the rows' squares: NaN or infinite where one of their numbers is, or where it is beyond
+ * the root of float64. */
+static rs_status check_finite(const rs_watch *w, const square *s, int32_t layer, bool written,
+                              rs_precision precision, rs_error *err)
+{
+    char where[64];
+    for (int64_t i = 0; i < s->n; i++) {
+        if (isfinite(s->gram[i * (s->n + 1)])) continue;
+        snprintf(where, sizeof where, "layer %d", (int)w->network->layers[layer].stored);
+        return rs_fail(err, RS_E_NOT_FINITE, where,
+                       precision == RS_PRECISION_F32
+                           ? "'rankscope probe' on the same text names the weight, if one brings "
+                             "them; if none does, take --precision f64"
+                           : "'rankscope probe' on the same text names the weight, if one brings "
+                             "them",
+                       "what its mixer %s is NaN or infinite on this text, so no matrix can be "
+                       "weighed by it; without --text the weights alone are measured",
+                       written ? "writes" : "reads");
+    }
+    return RS_OK;
+}
+
 static rs_status hear(void *user, int32_t layer, int32_t branch, rs_moment moment,
                       const rs_state_view *view, rs_error *err)
 {
@@ -191,7 +213,7 @@ static rs_status hear(void *user, int32_t layer, int32_t branch, rs_moment momen
     RS_TRY(rs_check_cancelled(w->context, err));
     if (at < 0 || view->cols != w->squares[at].n) return RS_OK;
     add_rows(w, &w->squares[at], view, written && set_bias(w, e->out));
-    return RS_OK;
+    return check_finite(w, &w->squares[at], layer, written, view->precision, err);
 }
 
 /* ---- opening ---- */

@@ -31,7 +31,7 @@ def pieces(folder=HERE):
 
 class Pieces(torch.nn.Module):
     """y = sum over pieces: outputs `out` are by_vector (by_feature x); of inputs `in` it is by_featureᵀ (by_vectorᵀ x).
-    What no piece writes is 0."""
+    What no piece writes is 0. Computed in F32, or the model's own type where that is wider, and given in the model's."""
 
     def __init__(self, parts, outputs, bias):
         super().__init__()
@@ -47,11 +47,14 @@ class Pieces(torch.nn.Module):
         self.register_buffer("bias", bias)
 
     def forward(self, x):
+        own, kind = x.dtype, torch.promote_types(x.dtype, torch.float32)
+        x = x.to(kind)
         y = x.new_zeros(*x.shape[:-1], self.outputs)
         for i, names in enumerate(self.names):
             if "zero" in names:
                 continue
             part = {name: getattr(self, f"p{i}_{name}") for name in names}
+            part = {name: number.to(kind) if name.startswith("by_") else number for name, number in part.items()}
             first, second = part["by_vector"], part.get("by_feature")
             if "out" in part:
                 z = x @ (first if second is None else second).T
@@ -59,7 +62,7 @@ class Pieces(torch.nn.Module):
             else:
                 z = x[..., part["in"]] @ first
                 y = y + (z if second is None else z @ second)
-        return y if self.bias is None else y + self.bias
+        return (y if self.bias is None else y + self.bias).to(own)
 
 
 def rows_of(part):
@@ -97,5 +100,5 @@ def load(model, folder=HERE):
         outputs = old.weight.shape[0] if isinstance(old, torch.nn.Linear) else old.weight.shape[1]
         parts = [{key: value for key, value in part.items() if key != "vectors"} for part in parts]
         bias = None if old.bias is None else old.bias.detach()
-        setattr(model.get_submodule(owner) if owner else model, leaf, Pieces(parts, outputs, bias))
+        setattr(model.get_submodule(owner) if owner else model, leaf, Pieces(parts, outputs, bias).to(old.weight.device))
     return model

@@ -216,15 +216,15 @@ static rs_ensemble pool(const ensembles *e, int state)
         all.most = fmax(all.most, one->most);
         n++;
         for (int k = 0; k <= one->longest; k++) {
-            rs_gather(&all.cosine[k], rs_gathered_spread(&one->cosine[k]).mean);
-            rs_gather(&all.missing[k], rs_gathered_spread(&one->missing[k]).mean);
+            rs_gathered_add(&all.cosine[k], rs_gathered_spread(&one->cosine[k]).mean);
+            rs_gathered_add(&all.missing[k], rs_gathered_spread(&one->missing[k]).mean);
             all.null[k] = one->null[k];
             all.nll[k] += one->nll[k];
         }
         for (int k = 0; k < one->sets; k++) {
             all.heads[k] = one->heads[k];
-            rs_gather_all(&all.rise[k], &one->rise[k]);
-            rs_gather_all(&all.alone[k], &one->alone[k]);
+            rs_gathered_join(&all.rise[k], &one->rise[k]);
+            rs_gathered_join(&all.alone[k], &one->alone[k]);
             all.cross[k] += one->cross[k];
         }
     }

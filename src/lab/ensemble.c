@@ -8,7 +8,7 @@
 
 enum { PATHS = 16 }; /* of each length */
 
-void rs_gather(rs_gathered *g, double value)
+void rs_gathered_add(rs_gathered *g, double value)
 {
     if (isnan(value)) return;
     g->sum += value, g->squares += value * value, g->n++;
@@ -21,7 +21,7 @@ rs_lab_spread rs_gathered_spread(const rs_gathered *g)
     return (rs_lab_spread){mean, sqrt(spread), (int)g->n};
 }
 
-void rs_gather_all(rs_gathered *to, const rs_gathered *from)
+void rs_gathered_join(rs_gathered *to, const rs_gathered *from)
 {
     to->sum += from->sum, to->squares += from->squares, to->n += from->n;
 }
@@ -61,12 +61,12 @@ static void read_lengths(rs_ensemble *s, const rs_result *result)
         int k = (int)rs_lab_cell(lengths, i, "length");
         if (k < 0 || k >= RS_ENSEMBLE_LENGTHS) continue;
         s->longest = k > s->longest ? k : s->longest;
-        rs_gather(&s->missing[k], rs_lab_cell(lengths, i, "cumulative_error"));
+        rs_gathered_add(&s->missing[k], rs_lab_cell(lengths, i, "cumulative_error"));
     }
     for (size_t i = 0; paths && i < rs_table_rows(paths); i++) {
         int k = (int)rs_lab_cell(paths, i, "length");
         if (k < 0 || k >= RS_ENSEMBLE_LENGTHS) continue;
-        rs_gather(&s->cosine[k], rs_lab_cell(paths, i, "cosine"));
+        rs_gathered_add(&s->cosine[k], rs_lab_cell(paths, i, "cosine"));
         s->null[k] = rs_lab_cell(paths, i, "cosine_null");
     }
     for (size_t i = 0; truncated && i < rs_table_rows(truncated); i++) {
@@ -103,8 +103,8 @@ static void read_lesions(rs_ensemble *s, const rs_result *result)
         s->loss = true;
         if (one) s->most = fmax(s->most, rise);
         if (set < 0) continue;
-        rs_gather(&s->rise[set], rise);
-        rs_gather(&s->alone[set], alone);
+        rs_gathered_add(&s->rise[set], rise);
+        rs_gathered_add(&s->alone[set], alone);
         s->cross[set] += rise * alone;
     }
 }

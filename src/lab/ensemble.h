@@ -21,8 +21,8 @@ typedef struct rs_gathered {
 } rs_gathered;
 
 /* Adds a value that is not NaN, and all of another. */
-void rs_gather(rs_gathered *g, double value);
-void rs_gather_all(rs_gathered *to, const rs_gathered *from);
+void rs_gathered_add(rs_gathered *g, double value);
+void rs_gathered_join(rs_gathered *to, const rs_gathered *from);
 rs_lab_spread rs_gathered_spread(const rs_gathered *g);
 
 /* What was seen of a network on some samples: real numbers first, whole ones behind them. */

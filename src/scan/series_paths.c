@@ -3,7 +3,7 @@
  *
  * The folder of a run holds folders whose names end in a number (checkpoint-500, step-000001000), in itself
  * or in a folder `checkpoints`. Where it has several such families, the one with the most checkpoints is
- * taken, and the others are named.
+ * taken, of equals one in the folder itself, and the others are named.
  */
 #include "scan/series.h"
 
@@ -154,8 +154,9 @@ static rs_status list_members(members *list, const char *folder, rs_error *err)
     return status;
 }
 
-/* The family with the most checkpoints, of equals the first: [*begin, *end); empty where none has any. */
-static void choose_family(size_t *begin, size_t *end, const members *list)
+/* The family with the most checkpoints, of equals the first: [*begin, *end); empty where none has any. Returns
+ * how many it has. */
+static size_t choose_family(size_t *begin, size_t *end, const members *list)
 {
     size_t most = 0;
     *begin = *end = 0;
@@ -168,6 +169,7 @@ static void choose_family(size_t *begin, size_t *end, const members *list)
         *begin = i;
         *end = next;
     }
+    return most;
 }
 
 /* ---- the list ---- */
@@ -247,6 +249,38 @@ static rs_status note_inside(rs_series_list *list, const char *folder, rs_error 
     return status;
 }
 
+/* How many checkpoints the largest family of a folder has. */
+static rs_status count_family(size_t *n, const char *folder, rs_error *err)
+{
+    members inside = {0};
+    size_t begin, end;
+    *n = 0;
+    if (!rs_is_folder(folder)) return RS_OK;
+    rs_status status = list_members(&inside, folder, err);
+    if (status == RS_OK) *n = choose_family(&begin, &end, &inside);
+    free_members(&inside);
+    return status;
+}
+
+/* Adds the checkpoints of a run's folder, or of `checkpoints` in it, whichever has more in one family. */
+static rs_status add_run_of_two(rs_series_list *list, bool *found, const char *folder,
+                                const char *inner, rs_error *err)
+{
+    size_t here = 0, there;
+    RS_TRY(count_family(&there, inner, err));
+    if (there > 0) RS_TRY(count_family(&here, folder, err));
+    const char *taken = there > here ? inner : folder;
+    RS_TRY(add_run(list, found, taken, err));
+    if (here == 0 || there == 0) return RS_OK;
+    return rs_notes_say(
+        &list->notes, err, RS_INFO, "skipped_file",
+        "name the folders themselves to have them in the series",
+        "%.300s: passed over for %.300s: its largest family has %zu checkpoints, that "
+        "one's %zu",
+        there > here ? folder : inner, taken, there > here ? here : there,
+        there > here ? there : here);
+}
+
 /* Adds what one path means; *run: it is the folder of a run. */
 static rs_status add_path(rs_series_list *list, bool *run, const char *path, rs_error *err)
 {
@@ -256,11 +290,10 @@ static rs_status add_path(rs_series_list *list, bool *run, const char *path, rs_
         RS_TRY(holds_model(&model, path, false, err));
         if (model) RS_TRY(note_inside(list, path, err));
     }
-    if (!model) RS_TRY(add_run(list, run, path, err));
-    if (!model && !*run) {
+    if (!model) {
         char *inner = rs_path_join(path, "checkpoints");
         if (!inner) return rs_fail_memory(err, path, 0);
-        rs_status status = rs_is_folder(inner) ? add_run(list, run, inner, err) : RS_OK;
+        rs_status status = add_run_of_two(list, run, path, inner, err);
         rs_free(inner);
         RS_TRY(status);
     }

@@ -70,13 +70,14 @@ static bool leaves(rs_trend *out, const double *values, const double *spreads, s
                    size_t peak, double sign, double *scratch)
 {
     double way = sign * (values[peak] - values[n - 1]);
+    bool ends = values[n - 1] == 0;
     out->noise = way_back(values, n, peak, sign);
     if (n >= RS_TREND_MANY) out->noise = fmin(out->noise, jitter(values, n, scratch));
     out->swing = climb(values, n, sign);
     out->chance = RS_TREND_SPREADS * hypot(spreads[peak], spreads[n - 1]);
-    out->since = last_near(values, n, peak, sign, out->noise);
-    return way > out->chance && way >= RS_TREND_SWINGS * out->swing &&
-           way >= RS_TREND_NOISES * out->noise;
+    out->since = last_near(values, n, peak, sign, ends ? 0 : out->noise);
+    if (way <= out->chance) return false;
+    return ends || (way >= RS_TREND_SWINGS * out->swing && way >= RS_TREND_NOISES * out->noise);
 }
 
 rs_trend rs_trend_of(const double *values, const double *spreads, size_t n, double share,

@@ -39,6 +39,7 @@ enum { RS_TREND_MANY = 12 };
  *   2. highest - last > RS_TREND_SPREADS standard deviations of that difference by chance,
  *   3. highest - last >= RS_TREND_SWINGS swing, and
  *   4. highest - last >= RS_TREND_NOISES noise.
+ * Of a series that ends at 0 only 1 and 2 are asked: no level comes to 0 of itself.
  * Swing is the largest climb max_{i<j} (x_j - x_i): what went up by so much may have come down by as much of
  * itself, and a dip that came back is no fall. Noise is the largest way back: the deepest drop before the highest,
  * which was made good, or the highest climb behind it; of RS_TREND_MANY numbers or more it is at most the median

@@ -200,11 +200,25 @@ def loader_of(out):
     return module
 
 
+def as_stored(kind, folder, out, wide):
+    """The factors in a model of each type that a checkpoint may have, beside those in F32: logits to the type's own rounding."""
+    ids = torch.randint(1, 20, (2, 7), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        right = wide(input_ids=ids)[0].double()
+        for dtype, close in ((torch.float64, 1e-4), (torch.bfloat16, 0.5), (torch.float16, 0.15)):
+            model = kind.from_pretrained(folder, dtype=dtype).eval()
+            plain = model(input_ids=ids)[0]
+            found = loader_of(out).load(model)(input_ids=ids)[0]
+            assert found.dtype == plain.dtype, (found.dtype, plain.dtype)
+            near(f"{folder} by factors in {dtype}", (found.double() - right).abs().max().item() / right.abs().max().item(), 0, close)
+
+
 def factors(folder, out):
     """Logits, or last states, by the factors put into the source against those of what was written; and the source's own."""
     name = json.load(open(f"{folder}/config.json"))["architectures"][0]
     of = [getattr(transformers, name).from_pretrained(d, dtype=torch.float32).eval() for d in (out, folder, folder)]
     of[1] = loader_of(out).load(of[1])
+    as_stored(getattr(transformers, name), folder, out, of[1])
     ids = torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         written, small, source = (m(input_ids=ids)[0] for m in of)

@@ -113,6 +113,28 @@ refused_by scan would-overwrite-input "has files already" gpt2 --energy 0.9 --wr
 refused_by scan usage "2 are given" gpt2 --energy 0.8,0.9 --write new
 refused_by scan usage "0 are given" gpt2 --write new
 refused_by scan usage "weighs the ranks of --energy" gpt2 --text text.txt
+# activations that are NaN, or beyond float32 where the weights are finite
+python3 - <<'END'
+import json, os, shutil, struct
+for name, tensor, value in (("nan", "layers.1.self_attn.q_proj.weight", float("nan")), ("huge", "layers.0.mlp.down_proj.weight", 3e38)):
+    shutil.copytree("llama", name)
+    with open(f"{name}/model.safetensors", "rb") as f:
+        size = struct.unpack("<Q", f.read(8))[0]
+        header, data = json.loads(f.read(size)), None
+        data = bytearray(f.read())
+    found = next(t for n, t in header.items() if n.endswith(tensor))
+    begin, end = found["data_offsets"]
+    for at in range(begin, begin + 4 if name == "nan" else end, 4):
+        struct.pack_into("<f", data, at, value)
+    text = json.dumps(header).encode()
+    open(f"{name}/model.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
+END
+for name in nan huge; do
+    expect 1 "$RANKSCOPE" scan $name --energy 0.9 --text text.txt --seq-len 16 --write lost --quiet
+    says err 'layer 1: what its mixer' && says err 'not-finite' && says err 'rankscope probe'
+    [ ! -e lost ] || note_failure "$name: failed, and a folder is left"
+done
+expect 0 "$RANKSCOPE" scan huge --energy 0.9 --text text.txt --seq-len 16 --precision f64 --quiet
 refused_by scan usage "norms" gpt2 --energy 0.9 --text text.txt --fold-norms
 refused_by scan usage "biases" gpt2 --energy 0.9 --text text.txt --with-bias
 refused_by scan usage "other matrices" gpt2 --energy 0.9 --write new --with-bias

@@ -70,6 +70,10 @@ for place in model.safetensors config.json report.json factors/load.py; do
     refused bad-option "lies in the folder that --write makes" model --write new --html "./new/$place"
 done
 refused bad-option "lies in the folder that --write makes" model --write new --html new/../new/config.json
+for place in new new/ new/factors ./new/tables; do
+    refused bad-option "lies in the folder that --write makes" model --write new --csv "$place"
+    refused bad-option "lies in the folder that --write makes" model --write new --svg "$place"
+done
 [ ! -e new ] || note_failure "refused, and a folder is left"
 
 # ---- what cannot be written, named before the text is missed ----

@@ -82,6 +82,20 @@ expect 0 "$RANKSCOPE" scan single --json single.json
 cp -r flat both && cp "$llama/config.json" "$llama/model.safetensors" both/
 expect 0 "$RANKSCOPE" scan both --verbose --json both.json
 says out 'checkpoints inside, checkpoint-0001 to checkpoint-00020'
+# a run's own checkpoints and those in `checkpoints`: the larger family is taken, the other is named
+mkdir two && cp -r flat/checkpoint-0001 two/checkpoint-1 && cp -r flat two/checkpoints
+expect 0 "$RANKSCOPE" scan two --json two.json --quiet
+cp -r flat/checkpoint-0001 two/checkpoint-2 && cp -r flat/checkpoint-0001 two/checkpoint-3
+expect 0 "$RANKSCOPE" scan two --json equal.json --quiet
+python3 - <<'END' || note_failure "another folder was taken"
+import json
+both = [json.load(open(f"{name}.json")) for name in ("two", "equal")]
+first = [b["series"] for b in both]
+assert [s["checkpoints"] for s in first] == [3, 3] and [s["first"].split("/")[1] for s in first] == ["checkpoints", "checkpoint-1"], first
+said = [[f["message"] for f in b["findings"] if f["code"] == "skipped_file"] for b in both]
+assert said == [["two: passed over for two/checkpoints: its largest family has 1 checkpoints, that one's 3"],
+                ["two/checkpoints: passed over for two: its largest family has 3 checkpoints, that one's 3"]], said
+END
 # none: the request is wrong
 refused not-found 'none of 2 checkpoints could be read' nowhere neither
 refused safetensors-header-length 'none of 2 checkpoints could be read' broken/checkpoint-2 broken/checkpoint-2

@@ -171,6 +171,12 @@ static void trends_by_hand(void **state)
         {{0.99, 0.5}, 2, 0.01, RS_TREND_FALLS, 0},
         {{0.99, 0.5}, 2, 0.2, RS_TREND_HOLDS, 1}, /* chance alone does that */
         {{0.99, 0.82}, 2, 0.01, RS_TREND_HOLDS, 1},
+        /* dead, whatever it swung before: it came from low, or was saved as zeros once */
+        {{0.3, 0.7, 1, 0.75, 0.5, 0.25, 0}, 7, 0.01, RS_TREND_FALLS, 2},
+        {{0.3, 0.7, 1, 0.75, 0.5, 0.25, 0.1}, 7, 0.01, RS_TREND_HOLDS, 6},
+        {{1, 0, 1, 1, 1, 0}, 6, 0.01, RS_TREND_FALLS, 4},
+        {{0, 0.5, 1, 0}, 4, 0.01, RS_TREND_FALLS, 2},
+        {{0, 0, 0}, 3, 0.01, RS_TREND_HOLDS, 2},
         {{1, 1, 1, 1}, 4, 0, RS_TREND_HOLDS, 3},
         {{0.5, 0.6, 0.8, 0.9}, 4, 0.01, RS_TREND_RISES, 0},
         {{0.5, 0.9, 0.8, 0.2}, 4, 0.01, RS_TREND_FALLS, 1},
