@@ -213,7 +213,7 @@ static void skipless_train(void **state)
     check_claim(result, "skipless: loss beside the unigram entropy, nats, worst run", 0.045, 0.05,
                 "pass");
     check_claim(result, "skipless: relative residual behind 8 layers, worst run", 0.06, 0.05,
-                "fail");
+                "differs_from_paper");
     for (int i = 0; i < 3; i++) {
         double ratio = mean_of(loss[near[i]], SEEDS) / mean_of(loss[PRE], SEEDS);
         snprintf(text, sizeof text, "%s: loss over that of pre-norm", skip_names[near[i]]);
