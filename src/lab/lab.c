@@ -160,7 +160,7 @@ static void put_numbers(char *text, size_t size, const claim_cells *cells, bool 
 {
     const rs_lab_claim *claim = &cells->of;
     bool known = failed && !isnan(claim->expected);
-    if (cells->ordering || (failed && claim->at_most)) {
+    if (claim->at_most) {
         snprintf(text, size, "measured %.4g, %s %.4g", claim->measured,
                  cells->ordering ? "which should be above" : "at most", claim->tolerance);
         return;
@@ -278,6 +278,15 @@ static rs_status judge(rs_lab_report *report, claim_cells *cells, claim_outcome 
 rs_status rs_lab_add_claim(rs_lab_report *report, const rs_lab_claim *claim, rs_error *err)
 {
     return judge(report, &(claim_cells){.of = *claim}, outcome_of(claim), err);
+}
+
+rs_status rs_lab_at_most_where(rs_lab_report *report, bool known, const char *text, double measured,
+                               double bound, rs_error *err)
+{
+    claim_cells cells = {.of = {text, NAN, NAN, measured, bound, true, false}};
+    claim_outcome found = outcome_of(&cells.of);
+    if (!known && found == FAIL && isfinite(measured)) found = DIFFERS;
+    return judge(report, &cells, found, err);
 }
 
 rs_status rs_lab_skip_claim(rs_lab_report *report, const rs_lab_claim *claim, const char *reason,

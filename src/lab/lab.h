@@ -115,6 +115,13 @@ rs_status rs_lab_order(rs_lab_report *report, const char *text, double differenc
 rs_status rs_lab_order_published(rs_lab_report *report, const char *text, double difference,
                                  double error, rs_error *err);
 /*
+ * Claims that `measured` is at most `bound`. Where the claim is about our own data (`known`) a larger
+ * number fails; of the user's data, or where only the paper says it, it differs from the paper, and
+ * nothing is wrong with the program.
+ */
+rs_status rs_lab_at_most_where(rs_lab_report *report, bool known, const char *text, double measured,
+                               double bound, rs_error *err);
+/*
  * Names a statement of Dong, Cordonnier, Loukas 2021 that the claims from here on are about, to the
  * next statement; NULL: about none. It is "correct" where all of them pass, "false" where one
  * differs from the paper, "open" where one fails or none ran. Borrows the string: a literal.

@@ -100,10 +100,6 @@ rs_status rs_lab_compute(rs_lab_report *report, const char *text, double expecte
                          double tolerance, rs_error *err);
 rs_status rs_lab_at_most(rs_lab_report *report, const char *text, double measured, double bound,
                          rs_error *err);
-/* The same of a number that is only known where the data are our own (`known`): of the user's a larger
- * one is other than what was published (0 to the bound), and nothing is wrong with the program. */
-rs_status rs_lab_at_most_where(rs_lab_report *report, bool known, const char *text, double measured,
-                               double bound, rs_error *err);
 /* Notes that --quick did less; `what` says what ("2000 draws instead of 20000"). */
 rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *err);
 

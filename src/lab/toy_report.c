@@ -25,13 +25,6 @@ rs_status rs_lab_at_most(rs_lab_report *report, const char *text, double measure
     return rs_lab_add_claim(report, &claim, err);
 }
 
-rs_status rs_lab_at_most_where(rs_lab_report *report, bool known, const char *text, double measured,
-                               double bound, rs_error *err)
-{
-    const rs_lab_claim claim = {text, known ? (double)NAN : 0, NAN, measured, bound, known, false};
-    return rs_lab_add_claim(report, &claim, err);
-}
-
 rs_status rs_lab_say_quick(rs_lab_report *report, const char *what, rs_error *err)
 {
     char message[240];

@@ -720,7 +720,7 @@ MUTATIONS = [
     (DATA, "data", "look(&data->images_print, data->y, files, err)", "look(&data->images_print, data->x, files, err)"),
     (DATA, "data", "ends_in(path, \".npy\")", "ends_in(path, \".np\")"),
     (DATA, "runs", "if (grid->data)\n", "if (false)\n"),
-    (MADE_UP, "toy_report", "known ? (double)NAN : 0, NAN, measured, bound, known", "0, NAN, measured, bound, false"),
+    (MADE_UP, "lab", "if (!known && found == FAIL", "if (found == FAIL"),
     ("test_lab_runs", "training", "squares / (n - 1) / n", "squares / n / n"),
     ("test_lab_runs", "training", "n > 1 ? sqrt", "n > 0 ? sqrt"),
     ("test_lab_runs", "training", "END = 5", "END = 4"),
