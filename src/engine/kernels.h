@@ -82,14 +82,16 @@ RS_KERNEL_PRODUCT(double, rs_product_f64);
 #define RS_KERNEL_TABLE(real, name, pairs, selected, products)                                        \
     typedef struct name {                                                                             \
         const char *level;                                                                            \
-        /* out [n] = norm of x [n]; gain, bias may be NULL; out may be x */                           \
-        void (*norm)(real * out, const real *x, int64_t n, rs_norm_kind kind, double eps,             \
-                     const real *gain, const real *bias);                                             \
-        /* dx [n] = (d norm / d x)^T dy; dx may be dy. gain_sum, bias_sum [n] gain the row's share */ \
-        /* of the derivatives by gain and bias. hold: what the norm multiplies by is a constant */    \
-        void (*norm_back)(real * dx, const real *x, const real *dy, int64_t n, rs_norm_kind kind,     \
-                          double eps, const real *gain, real *gain_sum, real *bias_sum,               \
-                          bool hold);                                                                 \
+        /* out [rows, n]: the norm of each row of x; no row's bits depend on its neighbours. gain, */ \
+        /* bias [n] may be NULL; out may be x */                                                      \
+        void (*norm)(real * out, const real *x, int64_t rows, int64_t n, rs_norm_kind kind,           \
+                     double eps, const real *gain, const real *bias);                                 \
+        /* dx [rows, n] = (d norm / d x)^T dy, row by row; dx may be dy. gain_sum, bias_sum [n] */    \
+        /* gain the rows' shares, in order, of the derivatives by gain and bias. hold: what the */    \
+        /* norm multiplies by is a constant */                                                        \
+        void (*norm_back)(real * dx, const real *x, const real *dy, int64_t rows, int64_t n,          \
+                          rs_norm_kind kind, double eps, const real *gain, real *gain_sum,            \
+                          real *bias_sum, bool hold);                                                 \
         /* x = skip x + scale y */                                                                    \
         void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);               \
         /* x = act(x + bias); bias may be NULL */                                                     \
@@ -109,6 +111,9 @@ RS_KERNEL_PRODUCT(double, rs_product_f64);
         /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */            \
         /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */          \
         double (*softmax)(real * x, int64_t n, double *largest, double *sum);                         \
+        /* The same row once more, whole or a piece, where its largest and its sum are known: */      \
+        /* x = factor exp(x - largest) */                                                             \
+        void (*probabilities)(real * x, int64_t n, double largest, double factor);                    \
         /* x = a x */                                                                                 \
         void (*scale)(real * x, int64_t n, double a);                                                 \
         /* The first of the largest of x [n], n > 0 */                                                \

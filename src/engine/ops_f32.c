@@ -1,5 +1,6 @@
 /* ops_f32.c: the operations of a forward pass in float. */
 #include "engine/kernels.h"
+#include "engine/loop.h"
 #include "engine/residual.h"
 #include "engine/tape.h"
 

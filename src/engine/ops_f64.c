@@ -1,5 +1,6 @@
 /* ops_f64.c: the operations of a forward pass in double. */
 #include "engine/kernels.h"
+#include "engine/loop.h"
 #include "engine/residual.h"
 #include "engine/tape.h"
 

@@ -7,6 +7,7 @@
  * compiled into this file for it. A state keeps M, x and the rest one behind the other in its store.
  */
 #include "engine/kernels.h"
+#include "engine/loop.h"
 #include "engine/residual.h"
 #include "engine/tape.h"
 

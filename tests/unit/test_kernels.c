@@ -134,6 +134,17 @@ static void test_weighing(void **state)
     const float p[] = {0.25f, 0, 0.5f, 0.5f}, d[] = {1, INFINITY, 3, -1};
     double seen, sum = rs_kernels_f32_plain.weigh(p, d, 4, 2, &seen);
     (void)state;
+    size_t tables;
+    const rs_kernels_f32 *const *table = rs_kernels_f32_tables(&tables);
+    float odd[20];
+    for (int k = 0; k < 20; k++)
+        odd[k] = k == 18 ? NAN : k == 17 ? 3 : -1;
+    for (size_t t = 0; t < tables; t++) {
+        odd[0] = -1;
+        assert_int_equal(table[t]->first_largest(odd, 20), 17);
+        odd[0] = NAN;
+        assert_int_equal(table[t]->first_largest(odd, 20), 0);
+    }
     assert_int_equal(rs_kernels_f32_plain.first_largest(p, 4), 2);
     assert_true(sum == -0.25 + 0.5 - 1.5 && seen == 1.25);
     for_each(check_weighing);
@@ -239,10 +250,10 @@ static void check_norm(const rs_kernels_f32 *table)
                 fill(bias, n, &random, 1);
                 for (int64_t i = 0; i < n && with & 2; i++)
                     x[i] += 1000;
-                table->norm(a, x, n, (rs_norm_kind)kind, 1e-5, with & 1 ? gain : NULL,
+                table->norm(a, x, 1, n, (rs_norm_kind)kind, 1e-5, with & 1 ? gain : NULL,
                             with & 1 ? bias : NULL);
-                rs_kernels_f32_plain.norm(c, x, n, (rs_norm_kind)kind, 1e-5, with & 1 ? gain : NULL,
-                                          with & 1 ? bias : NULL);
+                rs_kernels_f32_plain.norm(c, x, 1, n, (rs_norm_kind)kind, 1e-5,
+                                          with & 1 ? gain : NULL, with & 1 ? bias : NULL);
                 for (int64_t i = 0; i < n; i++)
                     assert_near(a[i], c[i], 24, 1, "norm", (double)x[i]);
             }
@@ -275,7 +286,7 @@ static void check_norm_back(const rs_kernels_f32 *table)
                 memcpy(gains[1], gains[0], sizeof gains[0]);
                 memcpy(biases[1], biases[0], sizeof biases[0]);
                 for (int t = 0; t < 2; t++)
-                    tables[t]->norm_back(dy[t], x, dy[t], n, (rs_norm_kind)kind, 1e-2,
+                    tables[t]->norm_back(dy[t], x, dy[t], 1, n, (rs_norm_kind)kind, 1e-2,
                                          with & 1 ? gain : NULL, gains[t], biases[t],
                                          (with & 4) != 0);
                 for (int64_t i = 0; i < n; i++) {
@@ -291,6 +302,47 @@ static void test_norm_back(void **state)
 {
     (void)state;
     for_each(check_norm_back);
+}
+
+/* Rows together have the bits of each alone, of which one may be huge; and so has what gains and biases
+ * gain of them in their order. */
+static void check_norm_rows(const rs_kernels_f32 *table)
+{
+    enum { ROWS = 11 };
+    rs_random random = rs_random_new(24, 4);
+    for (int64_t n = 1; n <= MOST; n += n < 9 ? 1 : 7)
+        for (int kind = RS_NORM_LAYERNORM; kind <= RS_NORM_RMSNORM_PLUS_ONE; kind++)
+            for (int64_t rows = 0; rows <= ROWS; rows++)
+                for (int64_t huge = -1; huge < rows; huge += 3) {
+                    float x[ROWS * MOST], d[2][ROWS * MOST], y[2][ROWS * MOST], gain[MOST];
+                    float sums[2][2][MOST] = {{{0}}};
+                    rs_norm_kind of = (rs_norm_kind)kind;
+                    fill(x, rows * n, &random, 1);
+                    fill(gain, n, &random, 1);
+                    fill(d[0], rows * n, &random, 1);
+                    for (int64_t i = 0; i < n && huge >= 0; i++)
+                        x[huge * n + i] *= 1e25f;
+                    memcpy(d[1], d[0], (size_t)(rows * n) * sizeof **d);
+                    table->norm(y[0], x, rows, n, of, 1e-5, gain, gain);
+                    table->norm_back(d[0], x, d[0], rows, n, of, 1e-5, gain, sums[0][0], sums[0][1],
+                                     false);
+                    for (int64_t r = 0; r < rows; r++) {
+                        table->norm(y[1] + r * n, x + r * n, 1, n, of, 1e-5, gain, gain);
+                        table->norm_back(d[1] + r * n, x + r * n, d[1] + r * n, 1, n, of, 1e-5,
+                                         gain, sums[1][0], sums[1][1], false);
+                    }
+                    if (rows == 0) continue;
+                    assert_memory_equal(y[0], y[1], (size_t)(rows * n) * sizeof **y);
+                    assert_memory_equal(d[0], d[1], (size_t)(rows * n) * sizeof **d);
+                    for (int k = 0; k < 2; k++)
+                        assert_memory_equal(sums[0][k], sums[1][k], (size_t)n * sizeof(float));
+                }
+}
+
+static void test_norm_rows(void **state)
+{
+    (void)state;
+    for_each(check_norm_rows);
 }
 
 /* In one piece and in two, with rows that begin far below. */
@@ -314,10 +366,36 @@ static void check_softmax(const rs_kernels_f32 *table)
         }
 }
 
+/* The row once more, from its largest and its sum; of a row that sees nothing 0. */
+static void check_probabilities(const rs_kernels_f32 *table)
+{
+    rs_random random = rs_random_new(6, 5);
+    for (int64_t n = 1; n <= MOST; n++) {
+        float x[MOST], a[MOST], c[MOST];
+        double largest = -(double)INFINITY, sum = 0, total = 0;
+        fill(x, n, &random, 20);
+        if (n > 2) x[n / 2] = -INFINITY;
+        memcpy(a, x, sizeof a), memcpy(c, x, sizeof c);
+        table->softmax(c, n, &largest, &sum);
+        table->probabilities(a, n, largest, 1 / sum);
+        for (int64_t i = 0; i < n; i++) {
+            assert_near(a[i], (float)((double)c[i] / sum), 2, 1e-30, "probabilities", (double)x[i]);
+            total += (double)a[i];
+        }
+        assert_true(fabs(total - 1) < 1e-5);
+        for (int64_t i = 0; i < n; i++)
+            a[i] = -INFINITY;
+        table->probabilities(a, n, -(double)INFINITY, 1);
+        for (int64_t i = 0; i < n; i++)
+            assert_true(a[i] == 0);
+    }
+}
+
 static void test_softmax(void **state)
 {
     (void)state;
     for_each(check_softmax);
+    for_each(check_probabilities);
 }
 
 /* Few rows times weights, against sums in double; nothing is written beside the result. */
@@ -452,10 +530,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_activations), cmocka_unit_test(test_special),
         cmocka_unit_test(test_rows),        cmocka_unit_test(test_norm),
-        cmocka_unit_test(test_norm_back),   cmocka_unit_test(test_slopes),
-        cmocka_unit_test(test_weighing),    cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_norm_back),   cmocka_unit_test(test_norm_rows),
+        cmocka_unit_test(test_slopes),      cmocka_unit_test(test_weighing),
+        cmocka_unit_test(test_softmax),     cmocka_unit_test(test_products),
+        cmocka_unit_test(test_pairs),       cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -270,14 +270,14 @@ static void t29_norm(void **state)
 {
     (void)state;
     double x[] = {3, 4};
-    rs_kernels_f64_plain.norm(x, x, 2, RS_NORM_RMSNORM, 0, NULL, NULL);
+    rs_kernels_f64_plain.norm(x, x, 1, 2, RS_NORM_RMSNORM, 0, NULL, NULL);
     is("T29", x[0], 3 / sqrt(12.5), 1e-10);
     is("T29", x[1], 4 / sqrt(12.5), 1e-10);
     size_t n_tables;
     const rs_kernels_f32 *const *tables = rs_kernels_f32_tables(&n_tables);
     for (const rs_kernels_f32 *const *table = tables; table < tables + n_tables; table++) {
         float y[] = {3, 4};
-        (*table)->norm(y, y, 2, RS_NORM_RMSNORM, 0, NULL, NULL);
+        (*table)->norm(y, y, 1, 2, RS_NORM_RMSNORM, 0, NULL, NULL);
         is("T29, float32", (double)y[0], 3 / sqrt(12.5), 2e-7);
         is("T29, float32", (double)y[1], 4 / sqrt(12.5), 2e-7);
     }
