@@ -5,7 +5,7 @@
 
 SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
 loss, residual, output, hold, cuts, removal, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph, read_out, rerun,
-scale; without one all are made.
+scale, softmax; without one all are made.
 """
 import mutate_certificates
 
@@ -60,7 +60,14 @@ MUTATIONS = [
     ("norm", "the bias's derivative", PLAIN, "bias_sum[i] += dy[i];", "bias_sum[i] -= dy[i];", G),
     ("norm", "1 + gain", PLAIN, "double g = gain ? d * (one + (double)gain[i]) : d;\n        sum +=", "double g = gain ? d * (double)gain[i] : d;\n        sum +=", G),
     ("norm", "a held factor", PLAIN, "along = hold ? 0 :", "along = 0 ? 0 :", G),
-    ("norm", "in float, along the row", VECTOR, "store(dx + i, r.factor * (g - mean - y * share));", "store(dx + i, r.factor * (g - mean - y * share * 0.95f));", K),
+    ("norm", "in float, along the row", VECTOR, "store(dx + i, of.factor[r] * (g - m.mean - y * m.share));", "store(dx + i, of.factor[r] * (g - m.mean - y * m.share * 0.95f));", K),
+    ("norm", "rows that are taken together", VECTOR, "float shift = of.shift[r], rest", "float shift = of.shift[0], rest", K),
+    ("norm", "a huge row beside others", VECTOR, "if (of.huge && rows > 1) return false;", "if (of.huge && rows > 1) return true;", K),
+    ("norm", "gains of rows that are taken together", VECTOR, "by_gain += d * y, by_bias += d;", "by_gain = d * y, by_bias += d;", K),
+    ("softmax", "a known sum", VECTOR, "by = (float)factor;", "by = 1;", K),
+    ("softmax", "a row that sees nothing", VECTOR, "float shift = largest == -(double)INFINITY ? 0 : (float)largest", "float shift = (float)largest", K),
+    ("softmax", "the first of the largest", VECTOR, "float m = isnan(x[0]) ? x[0] : largest_of", "float m = largest_of", K),
+    ("embed", "the second byte of a row's key", "src/engine/back_ends_real.inc", "largest >> shift > 0; shift += BITS", "largest >> shift > 255; shift += BITS", G),
     ("slope", "GELU's bell", PLAIN, "x * exp(-0.5 * x * x) / sqrt(2 * M_PI)", "0.95 * x * exp(-0.5 * x * x) / sqrt(2 * M_PI)", K),
     ("slope", "sigma's slope", PLAIN, "s + x * s * rest * inner", "s + 0.95 * x * s * rest * inner", K),
     ("slope", "squared ReLU", PLAIN, "return x > 0 ? 2 * x : 0;", "return x > 0 ? x : 0;", K),
