@@ -1,6 +1,8 @@
 /*
  * loop.h: loops whose turns several threads share. A parallel region costs a call of the system even
- * where it has one thread; a loop of a small step of training is shorter than that.
+ * where it has one thread; a loop of a small step of training is shorter than that. A turn takes no
+ * room of its thread (rs_thread_number, linalg/threads.h): without a region its number is that of a
+ * region around.
  */
 #ifndef RS_ENGINE_LOOP_H
 #define RS_ENGINE_LOOP_H

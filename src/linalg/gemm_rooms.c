@@ -9,8 +9,9 @@
 #include <stdlib.h>
 
 enum { ROOMS = 256, KINDS = 2 };
+/* Each has a line of the cache, which threads would else take from one another at every product. */
 static struct {
-    atomic_flag taken;
+    _Alignas(64) atomic_flag taken;
     void *memory;
 } rooms[KINDS][ROOMS];
 static const size_t bytes_of[KINDS] = {

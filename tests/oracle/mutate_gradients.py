@@ -267,7 +267,7 @@ MUTATIONS = [
     ("rerun", "the norm behind a kept sum", WALK, "RS_COMBINE_AFTER, err));\n    return run->ops->copy(run, state", "RS_COMBINE_INSIDE, err));\n    return run->ops->copy(run, state", G),
     ("rerun", "the place of a kept sum", TAPE, "&run->tape->states[run->layer + 1], &run->x", "&run->tape->states[run->layer], &run->x", G),
     ("rerun", "an output that is read", TAPE, "!rs_tape_keeps_out(run, &layer->branches[b]);", "true;", G),
-    ("scale", "what the output map of an MLP read", MLP, "dot_numbers(by, up + at, n);", "dot_numbers(dh + at, up + at, n);", G),
+    ("scale", "what the output map of an MLP read", MLP, "dot_numbers(by, up, n);", "dot_numbers(dh, up, n);", G),
     ("scale", "pieces of what is inside", MLP, "run->tape->out_dot += dots[k];", "run->tape->out_dot = dots[k];", G),
     ("scale", "the output's bias", ROWS, "run->tape->out_dot += sums[u] *", "run->tape->out_dot -= sums[u] *", G),
     ("scale", "mixed values", AROUND, "b->d_mixed, b->a.mixed, rows, width", "b->a.mixed, b->a.mixed, rows, width", G),
