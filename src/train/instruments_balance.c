@@ -146,8 +146,10 @@ static void undo_step(double *out, const source *s, int64_t first, int64_t n)
     decode(u, s->list, s->first ? s->first : s->item->gradient, first, n);
     if (s->second) {
         decode(v, s->list, s->second, first, n);
+        /* (u / mean) / (sqrt(v) / root + eps), with one division a number */
+        double by = s->rate * s->root / s->mean, eps = s->eps * s->root;
         for (int64_t k = 0; k < n; k++)
-            out[k] += s->rate * (u[k] / s->mean / (sqrt(v[k]) / s->root + s->eps));
+            out[k] += by * u[k] / (sqrt(v[k]) + eps);
         return;
     }
     double factor = s->rate * (s->first ? 1 : s->scale);

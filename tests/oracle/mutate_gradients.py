@@ -113,7 +113,7 @@ MUTATIONS = [
     ("head", "the scale of logits", ENDS, "if (op->scale != 1) KERNELS_HERE()->scale(d, n, op->scale);", "", G),
     ("head", "the activation of the transform", ENDS, "if (h->transforms) back_activations", "if (false) back_activations", G),
     ("embed", "the embedding's factor", ENDS, "rs_embedding_source(op),\n                     op->scale, err);", "rs_embedding_source(op),\n                     1, err);", G),
-    ("embed", "rows of one token add up", ENDS, "row[c] += (REAL)(factor", "row[c] = (REAL)(factor", G),
+    ("embed", "rows of one token add up", ENDS, "to[c] += from[c];\n    else", "to[c] = from[c];\n    else", G),
     ("embed", "the first position", ENDS, "i - batch->begin[s] + op->position_offset, i}", "i - batch->begin[s], i}", G),
     ("embed", "the class token", ENDS, "d + batch->begin[s] * width, (size_t)width", "d + (batch->begin[s] + 1) * width, (size_t)width", G),
     ("embed", "patches behind the class token", ENDS, "d + (batch->begin[s] + first) * width", "d + batch->begin[s] * width", G),
