@@ -13,6 +13,7 @@
 #include "linalg/spectrum.h"
 
 #include "base/memory.h"
+#include "linalg/bidiagonalise.h"
 #include "linalg/blas.h"
 
 #include <float.h>
@@ -24,6 +25,8 @@ static const double LEAST_PIVOT = 1e-8;
 /* Below this ratio σ_k/σ₁ the bidiagonal SVD's absolute error is no longer small for σ_k: Jacobi
  * instead. */
 static const double LEAST_RATIO = 1e-5;
+/* Up to this size a matrix is bidiagonal before LAPACK's calls for it are prepared. */
+enum { SMALL = 128 };
 /* Agreement of tr(XY) with Σσ², relative. */
 static const double CHECK = 1e-12;
 
@@ -122,7 +125,12 @@ static lapack_int bidiagonalise(rs_bidiagonal *out, double *matrix, double *work
     int64_t r = out->n;
     lapack_int n = (lapack_int)r;
     double largest = largest_of(matrix, (size_t)(r * r)), least = sqrt(DBL_MIN) / DBL_EPSILON;
-    if (largest >= least && largest <= 1 / least)
+    bool plain = largest >= least && largest <= 1 / least;
+    if (plain && r <= SMALL) {
+        rs_bidiagonalise(out->d, out->e, matrix, r, work);
+        return 0;
+    }
+    if (plain)
         return LAPACKE_dgebrd_work(LAPACK_COL_MAJOR, n, n, matrix, n, out->d, out->e, work,
                                    work + r, work + 2 * r, size - 2 * n);
     out->n = 0;

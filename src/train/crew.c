@@ -2,6 +2,7 @@
 #include "train/crew.h"
 
 #include "base/memory.h"
+#include "engine/kernels.h"
 
 #include <string.h>
 
@@ -193,24 +194,20 @@ static void add_parts(const rs_crew *crew)
 {
     enum { STRETCH = 4096 }; /* numbers */
     const rs_trained_list *list = crew->list;
+    const rs_kernels_f32 *single = rs_kernels_f32_here();
     int64_t numbers = (int64_t)(list->bytes / list->size);
     int threads = crew->context->threads > 1 && numbers > 4 * STRETCH ? crew->context->threads : 1;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t at = 0; at < numbers; at += STRETCH) {
         int64_t count = numbers - at < STRETCH ? numbers - at : STRETCH;
-        for (int64_t i = 1; i < crew->n; i++) {
-            if (list->size == sizeof(float)) {
-                float *to = (float *)list->gradients + at;
-                const float *from = (const float *)crew->parts[i].sink.gradients + at;
-                for (int64_t j = 0; j < count; j++)
-                    to[j] += from[j];
-            } else {
-                double *to = (double *)list->gradients + at;
-                const double *from = (const double *)crew->parts[i].sink.gradients + at;
-                for (int64_t j = 0; j < count; j++)
-                    to[j] += from[j];
-            }
-        }
+        for (int64_t i = 1; i < crew->n; i++)
+            if (list->size == sizeof(float))
+                single->combine((float *)list->gradients + at,
+                                (const float *)crew->parts[i].sink.gradients + at, count, 1, 1);
+            else
+                rs_kernels_f64_here()->combine((double *)list->gradients + at,
+                                               (const double *)crew->parts[i].sink.gradients + at,
+                                               count, 1, 1);
     }
 }
 

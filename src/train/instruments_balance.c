@@ -118,6 +118,8 @@ static void decode(double *out, const rs_trained_list *list, const void *numbers
 typedef struct source {
     const rs_trained_list *list;
     const rs_trained *item;
+    const rs_optimiser *optimiser;
+    int64_t of; /* the item's number there */
     const void *first, *second;
     double scale, rate, mean, root, eps;
 } source;
@@ -129,6 +131,8 @@ static source source_of(const rs_instruments *i, int64_t item)
     double t = (double)*rs_optimiser_steps(l->optimiser);
     return (source){.list = &l->trained,
                     .item = &l->trained.items[item],
+                    .optimiser = l->optimiser,
+                    .of = item,
                     .first = rs_optimiser_state(l->optimiser, item, 0),
                     .second = rs_optimiser_state(l->optimiser, item, 1),
                     .scale = i->changes[item].scale,
@@ -142,16 +146,14 @@ static source source_of(const rs_instruments *i, int64_t item)
 enum { UNDO = 256 };
 static void undo_step(double *out, const source *s, int64_t first, int64_t n)
 {
-    double u[UNDO], v[UNDO];
-    decode(u, s->list, s->first ? s->first : s->item->gradient, first, n);
+    double u[UNDO];
     if (s->second) {
-        decode(v, s->list, s->second, first, n);
-        /* (u / mean) / (sqrt(v) / root + eps), with one division a number */
-        double by = s->rate * s->root / s->mean, eps = s->eps * s->root;
-        for (int64_t k = 0; k < n; k++)
-            out[k] += by * u[k] / (sqrt(v[k]) + eps);
+        /* (m / mean) / (sqrt(v) / root + eps), with one division a number */
+        rs_optimiser_add_direction(out, s->optimiser, s->of, first, n, s->rate * s->root / s->mean,
+                                   s->eps * s->root);
         return;
     }
+    decode(u, s->list, s->first ? s->first : s->item->gradient, first, n);
     double factor = s->rate * (s->first ? 1 : s->scale);
     for (int64_t k = 0; k < n; k++)
         out[k] += factor * u[k];

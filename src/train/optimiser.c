@@ -74,6 +74,13 @@ static rs_status open_optimiser(rs_optimiser *o, const rs_trained *items, rs_err
     return add_chunks(o, err);
 }
 
+static const rs_optimiser_ops *widest_f32(void)
+{
+    size_t n;
+    const rs_optimiser_ops *const *tables = rs_optimiser_f32_tables(&n);
+    return tables[n - 1];
+}
+
 rs_status rs_optimiser_new(rs_optimiser **out, const rs_optimiser_rule *rule,
                            rs_precision precision, const rs_trained *items, int64_t n,
                            rs_error *err)
@@ -85,7 +92,7 @@ rs_status rs_optimiser_new(rs_optimiser **out, const rs_optimiser_rule *rule,
     rs_optimiser *o = rs_calloc(1, sizeof *o);
     if (!o) return rs_fail_memory(err, "an optimiser", sizeof *o);
     o->rule = *rule;
-    o->ops = precision == RS_PRECISION_F32 ? &rs_optimiser_f32 : &rs_optimiser_f64;
+    o->ops = precision == RS_PRECISION_F32 ? widest_f32() : &rs_optimiser_f64;
     o->n = n;
     rs_status status = open_optimiser(o, items, err);
     if (status != RS_OK)
@@ -115,6 +122,12 @@ int64_t *rs_optimiser_steps(rs_optimiser *o)
 void *rs_optimiser_state(rs_optimiser *o, int64_t item, int which)
 {
     return o->states[2 * item + which];
+}
+
+void rs_optimiser_add_direction(double *out, const rs_optimiser *o, int64_t item, int64_t first,
+                                int64_t n, double by, double eps)
+{
+    o->ops->direction(out, o->states[2 * item], o->states[2 * item + 1], first, n, by, eps);
 }
 
 /* ---- norms ---- */

@@ -75,6 +75,10 @@ int64_t *rs_optimiser_steps(rs_optimiser *optimiser);
 void *rs_optimiser_state(rs_optimiser *optimiser, int64_t item, int which);
 int rs_optimiser_states(rs_optimiser_kind kind); /* arrays an item has: 0, 1 or 2 */
 
+/* out [n] += by m / (sqrt(v) + eps) in double: Adam's states m and v of an item's entries from `first` on. */
+void rs_optimiser_add_direction(double *out, const rs_optimiser *optimiser, int64_t item,
+                                int64_t first, int64_t n, double by, double eps);
+
 /* The mean over a tensor's entries of what Adam multiplies its averaged gradient by,
  * lr / (sqrt(v / (1 - beta2^t)) + eps); lr itself (times the factor) for the others and before the
  * first step. */

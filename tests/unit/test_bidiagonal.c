@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "linalg/bidiagonal.h"
+#include "linalg/bidiagonalise.h"
 #include "linalg/blas.h"
 #include "property.h"
 
@@ -121,6 +122,64 @@ static void company_changes_nothing(void **state)
     }
 }
 
+/* An entry of a square matrix: of any; graded by rows and columns; of rank two; with zero rows and columns;
+ * near the ends of what is promised; 0; already bidiagonal. */
+static double square_entry(rs_random *random, int kind, int64_t i, int64_t j)
+{
+    double x = rs_random_normal(random);
+    switch (kind) {
+    case 1:
+        return x * exp(-0.3 * (double)(i + j));
+    case 2:
+        return cos((double)(3 * i)) * sin((double)(j + 1)) + (double)(i * j % 2);
+    case 3:
+        return i % 3 == 1 || j % 4 == 0 ? 0 : x;
+    case 4:
+        return x * 1e-135;
+    case 5:
+        return x * 1e135;
+    case 6:
+        return 0;
+    case 7:
+        return j == i || j == i + 1 ? x : 0;
+    default:
+        return x;
+    }
+}
+
+/* Beside dgesvd of the same matrix, in units of n ε σ_1, and the norm, which reflections keep. */
+static void small_squares_become_bidiagonal(void **state)
+{
+    (void)state;
+    enum { N = 70 };
+    static double matrix[N * N], again[N * N], room[N * N + 64 * N], d[N], e[N], sigma[N];
+    rs_error err;
+    for (int t = property_start(400, 230); property_next(&t);) {
+        rs_random random = property_random();
+        int kind = (int)(rs_random_uniform(&random) * 8);
+        int64_t n = 1 + (int64_t)(rs_random_uniform(&random) * (t % 4 ? 12 : N - 1));
+        double norm = 0, kept = 0;
+        for (int64_t k = 0; k < n * n; k++) {
+            matrix[k] = again[k] = square_entry(&random, kind, k % n, k / n);
+            norm = hypot(norm, matrix[k]);
+        }
+        rs_bidiagonalise(d, e, matrix, n, room);
+        for (int64_t i = 0; i < n; i++)
+            kept = hypot(hypot(kept, d[i]), i + 1 < n ? e[i] : 0);
+        const rs_bidiagonal item = {.n = n, .d = d, .e = e};
+        assert_int_equal(rs_bidiagonal_values(&item, 1, work, &err), RS_OK);
+        assert_int_equal(LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)n,
+                                             (lapack_int)n, again, (lapack_int)n, sigma, NULL, 1,
+                                             NULL, 1, room, N * N + 64 * N),
+                         0);
+        double unit = (double)n * DBL_EPSILON * sigma[0] + DBL_MIN;
+        property_worst(fabs(kept - norm) / unit);
+        for (int64_t i = 0; i < n; i++)
+            property_worst(fabs(d[i] - sigma[i]) / unit);
+    }
+    property_holds(2);
+}
+
 /* Ones on and above the diagonal: B Bᵀ is a second difference but for its last row, and its values
  * are 2 cos((2k − 1)π / (4n + 2)). */
 static void ones(void **state)
@@ -146,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_what_lapack_gives),
         cmocka_unit_test(company_changes_nothing),
+        cmocka_unit_test(small_squares_become_bidiagonal),
         cmocka_unit_test(ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

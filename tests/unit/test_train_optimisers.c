@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "base/random.h"
 #include "train/optimiser.h"
+#include "train/optimiser_parts.h"
 #include "train/schedule.h"
 #include "train_support.h"
 
@@ -406,13 +408,87 @@ static void test_watched(void **state)
     }
 }
 
+/* ---- instruction sets ---- */
+
+enum { WIDE = 103 };
+
+/* What every function of a table leaves of the same numbers. */
+typedef struct traces {
+    float x[WIDE], m[WIDE], v[WIDE];
+    double direction[WIDE], squares, moved, effective;
+} traces;
+
+static void trace(traces *t, const rs_optimiser_ops *ops, const rs_step_numbers *s, int64_t first,
+                  int64_t n)
+{
+    float g[WIDE], before[WIDE];
+    rs_random random = rs_random_new(77, (uint64_t)n);
+    memset(t, 0, sizeof *t);
+    for (int i = 0; i < WIDE; i++) {
+        t->x[i] = (float)rs_random_normal(&random), t->m[i] = (float)rs_random_normal(&random);
+        t->v[i] = (float)rs_random_uniform(&random);
+        g[i] = i % 7 ? (float)rs_random_normal(&random) : 0;
+        before[i] = t->x[i];
+    }
+    ops->step(t->x, g, t->m, t->v, first, n, s);
+    ops->direction(t->direction, t->m, t->v, first, n, 0.37, 1e-8);
+    t->squares = ops->squares(t->x, first, n);
+    t->moved = ops->moved(t->x, before + first, first, n);
+    t->effective = ops->effective(t->v, n, s);
+}
+
+/* A processor's wider vectors change no bit of a run. */
+static void test_instruction_sets(void **state)
+{
+    (void)state;
+    size_t tables;
+    const rs_optimiser_ops *const *table = rs_optimiser_f32_tables(&tables);
+    assert_true(table[0] == &rs_optimiser_f32);
+    for (int kind = 0; kind <= RS_OPTIMISER_ADAMW; kind++)
+        for (int64_t n = 0; n < WIDE - 3; n++)
+            for (size_t t = 1; t < tables; t++) {
+                const rs_step_numbers s = {.kind = (rs_optimiser_kind)kind,
+                                           .scale = 0.7,
+                                           .lr = 2e-3,
+                                           .decay = 0.1,
+                                           .beta1 = n % 2 ? 0.9 : 0.3,
+                                           .beta2 = 0.95,
+                                           .eps = 1e-8,
+                                           .correction1 = 0.4,
+                                           .correction2_root = 0.8};
+                traces plain, wide;
+                trace(&plain, table[0], &s, n % 4, n);
+                trace(&wide, table[t], &s, n % 4, n);
+                if (memcmp(&plain, &wide, sizeof plain) != 0)
+                    fail_msg("kind %d, %lld numbers, table %zu", kind, (long long)n, t);
+            }
+}
+
+/* Against the formula, with states that are read from an entry on. */
+static void test_direction(void **state)
+{
+    (void)state;
+    const float m[] = {9, 1, -2, 0.5f}, v[] = {9, 4, 0.25f, 0};
+    size_t tables;
+    const rs_optimiser_ops *const *table = rs_optimiser_f32_tables(&tables);
+    for (size_t t = 0; t < tables; t++) {
+        double out[3] = {1, 2, 3};
+        table[t]->direction(out, m, v, 1, 3, 2, 0.5);
+        assert_true(fabs(out[0] - 1.8) < 1e-15 && out[1] == -2 && out[2] == 5);
+    }
+    double out[2] = {1, 2}, m64[] = {5, 1, -2}, v64[] = {5, 4, 0.25};
+    rs_optimiser_f64.direction(out, m64, v64, 1, 2, 2, 0.5);
+    assert_true(fabs(out[0] - 1.8) < 1e-15 && out[1] == -2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_watched),    cmocka_unit_test(test_pytorch),
-        cmocka_unit_test(test_adamw_rest), cmocka_unit_test(test_factored_step),
-        cmocka_unit_test(test_penalty),    cmocka_unit_test(test_penalty_rest),
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_watched),          cmocka_unit_test(test_pytorch),
+        cmocka_unit_test(test_adamw_rest),       cmocka_unit_test(test_factored_step),
+        cmocka_unit_test(test_penalty),          cmocka_unit_test(test_penalty_rest),
+        cmocka_unit_test(test_threads),          cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_instruction_sets), cmocka_unit_test(test_direction),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

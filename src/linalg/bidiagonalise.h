@@ -1,0 +1,16 @@
+/* bidiagonalise.h: a small square matrix becomes bidiagonal. */
+#ifndef RS_LINALG_BIDIAGONALISE_H
+#define RS_LINALG_BIDIAGONALISE_H
+
+#include <stdint.h>
+
+/*
+ * Finds an upper bidiagonal matrix with the singular values of `matrix` [n, n], which is overwritten:
+ * d [n] its diagonal, e [n - 1] the entries above it. Householder reflections from both sides in turn
+ * (Golub & Kahan, SIAM J. Numer. Anal. 2, 1965), as LAPACK's dgebd2; each pair of them reads the
+ * matrix twice and writes it once. For entries whose squares neither overflow nor vanish beside the
+ * largest one. work: 4 n doubles.
+ */
+void rs_bidiagonalise(double *d, double *e, double *matrix, int64_t n, double *work);
+
+#endif
