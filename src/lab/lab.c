@@ -458,6 +458,22 @@ rs_status rs_lab_check(const char *id, int32_t models, bool data, rs_error *err)
     return check_models(experiment, models, err);
 }
 
+/* That an experiment trains on each kind of what the user named. */
+static rs_status check_data(const rs_lab_experiment *experiment, const rs_lab_data *data,
+                            rs_error *err)
+{
+    const char *takes = experiment && data ? rs_lab_takes_data(experiment) : NULL;
+    if (takes && data->text && !strstr(takes, "text"))
+        return rs_fail(err, RS_E_USAGE, "--data",
+                       "images lie in two arrays, digits_x.npy and digits_y.npy: name the first",
+                       "%s trains on images, and \"%s\" would be a text", experiment->id,
+                       data->text);
+    if (takes && data->x && !strstr(takes, "images"))
+        return rs_fail(err, RS_E_USAGE, "--data", "name a text",
+                       "%s trains on a text, and \"%s\" are images", experiment->id, data->x);
+    return RS_OK;
+}
+
 /* A path as a shell takes it. */
 static void put_path(rs_buffer *text, const char *before, const char *path)
 {
@@ -498,6 +514,7 @@ rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *op
     bool all = strcmp(id, "all") == 0;
     rs_lab_report report = {.result = result, .seed = context->seed};
     RS_TRY(rs_lab_check(id, options->n_models, options->data != NULL, err));
+    RS_TRY(check_data(rs_lab_find(id), options->data, err));
     RS_TRY(rs_lab_open_claims(&report, err));
     rs_table_lead(report.claims);
     if (all) rs_result_show_curve(result, NULL); /* one experiment's curves would stand for all */

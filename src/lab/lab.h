@@ -75,7 +75,8 @@ const rs_lab_experiment *rs_lab_find(const char *id);
 /* Fails where no experiment has the name `id`, or "all" (RS_E_NOT_FOUND names the nearest), and where
  * one does not take as many models, or the data, that it is offered (RS_E_USAGE). */
 rs_status rs_lab_check(const char *id, int32_t models, bool data, rs_error *err);
-/* Runs the experiment `id`, or "all". Errors: those of rs_lab_check. */
+/* Runs the experiment `id`, or "all". Errors: those of rs_lab_check; RS_E_USAGE also where options->data
+ * has a kind that one experiment does not train on ("all" passes over it). */
 rs_status rs_lab_run(rs_result *result, const char *id, const rs_lab_options *options,
                      const rs_context *context, rs_error *err);
 /* Writes table `experiments`: id, title, source, about, and about how long each takes. */

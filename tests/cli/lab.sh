@@ -29,6 +29,13 @@ expect 2 "$RANKSCOPE" lab run kobayashi-fig3 --quick --data digits.npy
 says err "does not end in x.npy"
 expect 2 "$RANKSCOPE" lab run kobayashi-fig3 --quick --data absent.txt
 says err "absent.txt"
+echo "a text of a few words" >text.txt
+expect 2 "$RANKSCOPE" lab run lambda-table1-small --quick --data text.txt
+says err "trains on images, and \"text.txt\" would be a text"
+: >digits_x.npy
+: >digits_y.npy
+expect 2 "$RANKSCOPE" lab run skipless-train --quick --data digits_x.npy
+says err "trains on a text, and \"digits_x.npy\" are images"
 expect 1 "$RANKSCOPE" lab run noci-fig5-adam --quick --db absent/runs.db
 says err "absent/runs.db"
 expect 0 "$RANKSCOPE" lab run noci-fig5-adam --quick --db runs.db --csv first
