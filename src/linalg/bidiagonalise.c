@@ -6,12 +6,13 @@
 #include <math.h>
 
 /* x [n] becomes v with v_0 = 1, and *beta what is left of x: (I - tau v v^T) x = beta e_0. Returns tau, 0
- * where x is that already. */
-static double reflect(double *beta, double *x, int64_t n)
+ * where the squares behind x_0 sum up to `least` at most and are left out: of smaller ones a sum has no digits,
+ * and what is made by it is no reflection. */
+static double reflect(double *beta, double *x, int64_t n, double least)
 {
     double alpha = x[0], tail = rs_dot(x + 1, x + 1, n - 1), tau = 0;
     *beta = alpha;
-    if (tail > 0) {
+    if (tail > least) {
         *beta = -copysign(sqrt(alpha * alpha + tail), alpha);
         double factor = 1 / (alpha - *beta); /* of one sign: nothing cancels */
         tau = (*beta - alpha) / *beta;
@@ -41,19 +42,20 @@ static void update(double *m, int64_t ld, int64_t k, const pair *p)
     }
 }
 
-void rs_bidiagonalise(double *d, double *e, double *matrix, int64_t n, double *work)
+void rs_bidiagonalise(double *d, double *e, double *matrix, int64_t n, double largest, double *work)
 {
+    double least = largest * largest * 0x1p-208; /* numbers of 2^-104 of the largest */
     pair p = {.w = work, .u = work + n, .z = work + 2 * n};
     for (int64_t i = 0; i < n; i++) {
         int64_t k = n - i - 1;
         double *below = matrix + (i + 1) * n + i; /* column i of the rows behind row i */
         p.v = matrix + i * n + i;
-        p.left = reflect(&d[i], p.v, k + 1);
+        p.left = reflect(&d[i], p.v, k + 1, least);
         if (k == 0) return;
         rs_multiply(p.w, below, p.v, k, k + 1, n);
         for (int64_t j = 0; j < k; j++)
             p.u[j] = below[j * n] - p.left * p.w[j];
-        p.right = reflect(&e[i], p.u, k);
+        p.right = reflect(&e[i], p.u, k, least);
         /* z = (M - left w v^T)^T u */
         rs_multiply_transposed(p.z, below + 1, p.u, k, k, n);
         double along = p.left * rs_dot(p.w, p.u, k);

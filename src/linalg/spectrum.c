@@ -125,12 +125,11 @@ static lapack_int bidiagonalise(rs_bidiagonal *out, double *matrix, double *work
     int64_t r = out->n;
     lapack_int n = (lapack_int)r;
     double largest = largest_of(matrix, (size_t)(r * r)), least = sqrt(DBL_MIN) / DBL_EPSILON;
-    bool plain = largest >= least && largest <= 1 / least;
-    if (plain && r <= SMALL) {
-        rs_bidiagonalise(out->d, out->e, matrix, r, work);
+    if (r <= SMALL && largest >= RS_BIDIAGONALISE_LEAST && largest <= 1 / RS_BIDIAGONALISE_LEAST) {
+        rs_bidiagonalise(out->d, out->e, matrix, r, largest, work);
         return 0;
     }
-    if (plain)
+    if (largest >= least && largest <= 1 / least)
         return LAPACKE_dgebrd_work(LAPACK_COL_MAJOR, n, n, matrix, n, out->d, out->e, work,
                                    work + r, work + 2 * r, size - 2 * n);
     out->n = 0;
