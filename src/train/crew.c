@@ -3,30 +3,38 @@
 
 #include "base/memory.h"
 #include "engine/kernels.h"
+#include "engine/loop.h"
 
+#include <omp.h>
 #include <string.h>
 
 typedef struct part {
-    rs_runner *runner; /* the caller's where the batch is whole */
-    rs_weights *weights;
-    rs_trained_sink sink; /* of the first part the list's own */
-    int64_t *begin;       /* [samples + 1] of the part */
+    rs_trained_sink *sink;
+    int64_t *begin; /* [samples + 1] of the part */
     rs_batch batch;
     rs_loss loss;
     rs_loss_told told;
     rs_dropout dropout;
-    double value;
+    double value, flops;
     rs_status status;
     rs_error err;
 } part;
+
+/* What a thread runs its parts in, one after the other. */
+typedef struct worker {
+    rs_runner *runner; /* the caller's where the batch is whole */
+    rs_weights *weights;
+} worker;
 
 struct rs_crew {
     rs_trained_list *list;
     rs_precision precision;
     const rs_context *context;
     rs_context alone; /* the same for one thread, which reports no progress */
-    int64_t n;
-    part *parts; /* [n] */
+    int64_t n, n_workers, n_sinks;
+    part *parts;            /* [n] */
+    worker *workers;        /* [n_workers] */
+    rs_trained_sink *sinks; /* [n_sinks], the first one the list's own */
 };
 
 int64_t rs_crew_parts(int64_t numbers, size_t size, int64_t samples, int64_t rows)
@@ -38,30 +46,47 @@ int64_t rs_crew_parts(int64_t numbers, size_t size, int64_t samples, int64_t row
     return n < 2 || (MOST - 1) * (double)numbers * (double)size > room ? 1 : n;
 }
 
+int64_t rs_crew_workers(int64_t parts, int threads)
+{
+    return threads < parts ? threads : parts;
+}
+
+int64_t rs_crew_sinks(int64_t parts, int threads)
+{
+    return threads == 1 && parts > 2 ? 2 : parts;
+}
+
 /* ---- opening ---- */
 
-static rs_status open_part(part *p, rs_crew *crew, int64_t samples, bool own, rs_error *err)
+static rs_status open_worker(worker *w, rs_crew *crew, rs_error *err)
 {
-    const rs_trained_list *list = crew->list;
-    p->begin = rs_malloc((size_t)samples + 1, sizeof *p->begin);
-    if (!p->begin) return rs_fail_memory(err, "a batch", (size_t)samples * sizeof *p->begin);
-    if (own) RS_TRY(rs_trained_sink_open(&p->sink, list, err));
-    RS_TRY(rs_weights_open(&p->weights, crew->precision, UINT64_MAX, err));
-    return rs_runner_open(&p->runner, list->network, p->weights, &crew->alone, err);
+    RS_TRY(rs_weights_open(&w->weights, crew->precision, UINT64_MAX, err));
+    return rs_runner_open(&w->runner, crew->list->network, w->weights, &crew->alone, err);
 }
 
 static rs_status open_parts(rs_crew *crew, int64_t samples, rs_runner *runner, rs_error *err)
 {
     crew->parts = rs_calloc((size_t)crew->n, sizeof *crew->parts);
-    if (!crew->parts)
+    crew->workers = rs_calloc((size_t)crew->n_workers, sizeof *crew->workers);
+    crew->sinks = rs_calloc((size_t)crew->n_sinks, sizeof *crew->sinks);
+    if (!crew->parts || !crew->workers || !crew->sinks)
         return rs_fail_memory(err, "parts of a batch", (size_t)crew->n * sizeof *crew->parts);
-    crew->parts[0].sink = crew->list->sink;
+    crew->sinks[0] = crew->list->sink;
+    crew->parts[0].sink = crew->sinks;
     if (crew->n == 1) {
-        crew->parts[0].runner = runner;
+        crew->workers[0].runner = runner;
         return RS_OK;
     }
-    for (int64_t i = 0; i < crew->n; i++)
-        RS_TRY(open_part(&crew->parts[i], crew, samples, i > 0, err));
+    for (int64_t i = 1; i < crew->n_sinks; i++)
+        RS_TRY(rs_trained_sink_open(&crew->sinks[i], crew->list, err));
+    for (int64_t i = 0; i < crew->n_workers; i++)
+        RS_TRY(open_worker(&crew->workers[i], crew, err));
+    for (int64_t i = 0; i < crew->n; i++) {
+        part *p = &crew->parts[i];
+        p->sink = &crew->sinks[i < crew->n_sinks ? i : crew->n_sinks - 1];
+        p->begin = rs_malloc((size_t)samples + 1, sizeof *p->begin);
+        if (!p->begin) return rs_fail_memory(err, "a batch", (size_t)samples * sizeof *p->begin);
+    }
     return RS_OK;
 }
 
@@ -76,6 +101,8 @@ rs_status rs_crew_open(rs_crew **out, rs_trained_list *list, rs_precision precis
     crew->alone.progress = NULL;
     crew->alone.kept = NULL; /* which threads do not share */
     crew->n = rs_crew_parts(list->numbers, list->size, samples, samples * n_tok);
+    crew->n_workers = rs_crew_workers(crew->n, context->threads);
+    crew->n_sinks = rs_crew_sinks(crew->n, context->threads);
     rs_status status = open_parts(crew, samples, runner, err);
     if (status == RS_OK) return RS_OK;
     rs_crew_close(crew);
@@ -86,14 +113,16 @@ rs_status rs_crew_open(rs_crew **out, rs_trained_list *list, rs_precision precis
 void rs_crew_close(rs_crew *crew)
 {
     if (!crew) return;
-    for (int64_t i = 0; i < crew->n && crew->parts; i++) {
-        part *p = &crew->parts[i];
-        rs_free(p->begin);
-        if (i > 0) rs_trained_sink_close(&p->sink);
-        if (crew->n == 1) continue;
-        rs_runner_close(p->runner);
-        rs_weights_close(p->weights);
+    for (int64_t i = 0; i < crew->n && crew->parts; i++)
+        rs_free(crew->parts[i].begin);
+    for (int64_t i = 0; i < crew->n_workers && crew->workers && crew->n > 1; i++) {
+        rs_runner_close(crew->workers[i].runner);
+        rs_weights_close(crew->workers[i].weights);
     }
+    for (int64_t i = 1; i < crew->n_sinks && crew->sinks; i++)
+        rs_trained_sink_close(&crew->sinks[i]);
+    rs_free(crew->sinks);
+    rs_free(crew->workers);
     rs_free(crew->parts);
     rs_free(crew);
 }
@@ -129,18 +158,20 @@ static rs_status take_gradient(void *user, const rs_gradient_view *view, rs_erro
 }
 
 /* One batch, or part of it, into a sink. */
-static rs_status run_back(part *p, const rs_crew *crew, const rs_context *context, rs_error *err)
+static rs_status run_back(part *p, rs_runner *runner, const rs_crew *crew,
+                          const rs_context *context, rs_error *err)
 {
-    const rs_gradient_tap take = {.user = &p->sink, .parameter = take_gradient};
+    const rs_gradient_tap take = {.user = p->sink, .parameter = take_gradient};
     const rs_gradient_tap *const taps[] = {&take};
     const rs_gradient_plan plan = {.numbers = crew->list->told};
     rs_gradients *gradients = NULL;
     RS_TRY(rs_gradients_open(&gradients, crew->list->network, crew->precision, &plan, taps, 1,
                              context, err));
     rs_status status =
-        rs_runner_gradient(&p->value, p->runner, &p->batch, &p->loss, gradients, NULL, 0, err);
+        rs_runner_gradient(&p->value, runner, &p->batch, &p->loss, gradients, NULL, 0, err);
     if (status == RS_OK) status = rs_gradients_finish(gradients, err);
     rs_gradients_close(gradients);
+    p->flops = rs_runner_flops(runner);
     return status;
 }
 
@@ -152,24 +183,24 @@ static rs_status run_whole(double *loss, rs_crew *crew, const rs_feed *feed, con
     p->batch.dropout = dropout;
     p->loss = *wanted;
     p->value = 0;
-    RS_TRY(run_back(p, crew, crew->context, err));
+    RS_TRY(run_back(p, crew->workers[0].runner, crew, crew->context, err));
     *loss += p->value;
     return RS_OK;
 }
 
-static void run_part(rs_crew *crew, int64_t i, const rs_feed *feed, const rs_loss *wanted,
-                     const rs_dropout *dropout)
+static void run_part(rs_crew *crew, int64_t i, const worker *w, const rs_feed *feed,
+                     const rs_loss *wanted, const rs_dropout *dropout)
 {
     part *p = &crew->parts[i];
     int64_t samples = feed->batch.samples;
     cut(p, feed, wanted, dropout, samples * i / crew->n, samples * (i + 1) / crew->n);
     p->told = (rs_loss_told){0};
     if (wanted->told) p->loss.told = &p->told;
-    if (i > 0) rs_trained_begin(&p->sink);
-    p->value = 0;
+    if (i > 0) rs_trained_begin(p->sink);
+    p->value = p->flops = 0;
     p->status = RS_OK;
-    if (p->batch.samples > 0) p->status = run_back(p, crew, &crew->alone, &p->err);
-    rs_trained_end(&p->sink);
+    if (p->batch.samples > 0) p->status = run_back(p, w->runner, crew, &crew->alone, &p->err);
+    rs_trained_end(p->sink);
 }
 
 /* What the parts found, in their order. */
@@ -189,56 +220,80 @@ static rs_status gather(double *loss, rs_crew *crew, const rs_loss *wanted, rs_e
     return RS_OK;
 }
 
-/* The list's gradients gain those of the other parts, stretch by stretch. */
-static void add_parts(const rs_crew *crew)
+enum { STRETCH = 4096 }; /* numbers of gradients that a thread adds at a time */
+
+/* Parts whose gradients the list's gain. */
+typedef struct adding {
+    const rs_crew *crew;
+    int64_t first, end;
+} adding;
+
+static void add_stretch(const void *user, int64_t i)
 {
-    enum { STRETCH = 4096 }; /* numbers */
-    const rs_trained_list *list = crew->list;
-    const rs_kernels_f32 *single = rs_kernels_f32_here();
-    int64_t numbers = (int64_t)(list->bytes / list->size);
-    int threads = crew->context->threads > 1 && numbers > 4 * STRETCH ? crew->context->threads : 1;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t at = 0; at < numbers; at += STRETCH) {
-        int64_t count = numbers - at < STRETCH ? numbers - at : STRETCH;
-        for (int64_t i = 1; i < crew->n; i++)
-            if (list->size == sizeof(float))
-                single->combine((float *)list->gradients + at,
-                                (const float *)crew->parts[i].sink.gradients + at, count, 1, 1);
-            else
-                rs_kernels_f64_here()->combine((double *)list->gradients + at,
-                                               (const double *)crew->parts[i].sink.gradients + at,
-                                               count, 1, 1);
+    const adding *job = user;
+    const rs_trained_list *list = job->crew->list;
+    int64_t at = i * STRETCH, left = (int64_t)(list->bytes / list->size) - at;
+    int64_t count = left < STRETCH ? left : STRETCH;
+    for (int64_t k = job->first; k < job->end; k++) {
+        const void *gradients = job->crew->parts[k].sink->gradients;
+        if (list->size == sizeof(float))
+            rs_kernels_f32_here()->combine((float *)list->gradients + at,
+                                           (const float *)gradients + at, count, 1, 1);
+        else
+            rs_kernels_f64_here()->combine((double *)list->gradients + at,
+                                           (const double *)gradients + at, count, 1, 1);
     }
+}
+
+/* The list's gradients gain those of parts first .. end-1, in their order. */
+static void add_parts(const rs_crew *crew, int64_t first, int64_t end)
+{
+    int64_t numbers = (int64_t)(crew->list->bytes / crew->list->size);
+    rs_loop(numbers > 4 * STRETCH ? crew->context->threads : 1, (numbers + STRETCH - 1) / STRETCH,
+            add_stretch, &(adding){crew, first, end});
+}
+
+/* One thread needs no more than one sink beside the list's own: a part's gradients are added while they are
+ * still in its cache. */
+static void run_in_turn(rs_crew *crew, const rs_feed *feed, const rs_loss *wanted,
+                        const rs_dropout *dropout)
+{
+    for (int64_t i = 0; i < crew->n; i++) {
+        run_part(crew, i, &crew->workers[0], feed, wanted, dropout);
+        if (i > 0) add_parts(crew, i, i + 1);
+    }
+}
+
+static void run_side_by_side(rs_crew *crew, const rs_feed *feed, const rs_loss *wanted,
+                             const rs_dropout *dropout)
+{
+#pragma omp parallel for num_threads((int)crew->n_workers) schedule(dynamic)
+    for (int64_t i = 0; i < crew->n; i++)
+        run_part(crew, i, &crew->workers[omp_get_thread_num()], feed, wanted, dropout);
+    add_parts(crew, 1, crew->n);
 }
 
 rs_status rs_crew_run(double *loss, rs_crew *crew, const rs_feed *feed, const rs_loss *wanted,
                       const rs_dropout *dropout, rs_error *err)
 {
-    int threads = crew->context->threads;
     if (crew->n == 1) return run_whole(loss, crew, feed, wanted, dropout, err);
-    if (threads > crew->n) threads = (int)crew->n;
-    if (threads > 1)
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-        for (int64_t i = 0; i < crew->n; i++)
-            run_part(crew, i, feed, wanted, dropout);
+    if (crew->n_workers > 1)
+        run_side_by_side(crew, feed, wanted, dropout);
     else
-        for (int64_t i = 0; i < crew->n; i++)
-            run_part(crew, i, feed, wanted, dropout);
-    RS_TRY(gather(loss, crew, wanted, err));
-    add_parts(crew);
-    return RS_OK;
+        run_in_turn(crew, feed, wanted, dropout);
+    return gather(loss, crew, wanted, err);
 }
 
 void rs_crew_weights_changed(rs_crew *crew)
 {
-    for (int64_t i = 0; i < crew->n && crew->n > 1; i++)
-        rs_weights_changed(crew->parts[i].weights);
+    for (int64_t i = 0; i < crew->n_workers && crew->n > 1; i++)
+        rs_weights_changed(crew->workers[i].weights);
 }
 
 double rs_crew_flops(const rs_crew *crew)
 {
     double sum = 0;
     for (int64_t i = 0; i < crew->n; i++)
-        sum += rs_runner_flops(crew->parts[i].runner);
+        sum += crew->parts[i].flops;
     return sum;
 }

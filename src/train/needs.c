@@ -24,6 +24,7 @@ typedef struct needs {
     const rs_context *context;
     double size, each, states; /* of a number; bytes of all numbers; averages of the optimiser */
     int64_t rows, parts;       /* of a batch */
+    int64_t workers, sinks;    /* parts at a time, and sets of gradients */
 } needs;
 
 /* Numbers of a row inside the branch that has most, its first maps and what its last one reads. */
@@ -62,20 +63,29 @@ static void add_head(const needs *n)
     double least = (double)rs_logits_rows(decoder, (rs_precision)n->s->precision);
     double rows = fmin(ceil((double)n->rows / (double)n->parts), fmax(MOST_ROWS, least));
     if (!decoder->weight) return;
-    rs_budget_add(n->budget, "logits", (double)n->parts * rows * (double)decoder->out * n->size);
+    rs_budget_add(n->budget, "logits", (double)n->workers * rows * (double)decoder->out * n->size);
     rs_budget_add(n->budget, "gradients",
-                  (double)n->parts * (double)decoder->out * (double)decoder->in * n->size);
+                  (double)n->workers * (double)decoder->out * (double)decoder->in * n->size);
+}
+
+/* Rows of the parts that are on their way at a time. */
+static int64_t rows_at_a_time(const needs *n)
+{
+    int64_t samples = n->s->batch, longest = (samples + n->parts - 1) / n->parts;
+    int64_t rows = n->workers * longest * n->s->shape.n_tok;
+    return rows < n->rows ? rows : n->rows;
 }
 
 static void add_batch(const needs *n)
 {
     const rs_gradient_plan plan = {.numbers = rs_trained_told(n->s)};
-    double back = n->size * (double)n->rows *
+    int64_t rows = rows_at_a_time(n);
+    double back = n->size * (double)rows *
                   (BACK_STATES * (double)n->network->d_model + widest_branch(n->network));
-    rs_budget_add(n->budget, "gradients", (double)n->parts * n->each);
+    rs_budget_add(n->budget, "gradients", (double)n->sinks * n->each);
     rs_budget_add(n->budget, "tapes of the way back",
-                  (double)rs_tape_bytes(n->network, (rs_precision)n->s->precision, &plan, n->rows));
-    rs_budget_add(n->budget, "activations", pass_bytes(n, (double)n->rows) + back);
+                  (double)rs_tape_bytes(n->network, (rs_precision)n->s->precision, &plan, rows));
+    rs_budget_add(n->budget, "activations", pass_bytes(n, (double)rows) + back);
     add_head(n);
 }
 
@@ -141,6 +151,8 @@ void rs_train_need(rs_budget *budget, const rs_network *network, const rs_learne
     const rs_train_settings *s = learner->settings;
     size_t size = rs_precision_size((rs_precision)s->precision);
     int64_t numbers = (int64_t)network->stored.parameters, rows = s->batch * s->shape.n_tok;
+    int64_t parts = rs_crew_parts(numbers, size, s->batch, rows);
+    int threads = learner->context->threads;
     const needs n = {.budget = budget,
                      .network = network,
                      .s = s,
@@ -149,7 +161,9 @@ void rs_train_need(rs_budget *budget, const rs_network *network, const rs_learne
                      .each = (double)numbers * (double)size,
                      .states = rs_optimiser_states(s->rule.kind),
                      .rows = rows,
-                     .parts = rs_crew_parts(numbers, size, s->batch, rows)};
+                     .parts = parts,
+                     .workers = rs_crew_workers(parts, threads),
+                     .sinks = rs_crew_sinks(parts, threads)};
     rs_budget_add(budget, "trained numbers", n.each);
     add_batch(&n);
     rs_budget_add(budget, "averages of the optimiser", n.states * n.each);
