@@ -78,8 +78,46 @@ RS_KERNEL_SELECT(double, rs_select_f64);
 RS_KERNEL_PRODUCT(float, rs_product_f32);
 RS_KERNEL_PRODUCT(double, rs_product_f64);
 
+/* Places from .. to-1 of a text. */
+typedef struct rs_key_span {
+    int64_t from, to;
+} rs_key_span;
+
+/* The most queries and keys that `head` takes, the widest of its vectors, and the numbers of its room. */
+enum {
+    RS_HEAD_QUERIES = 128,
+    RS_HEAD_KEYS = 64,
+    RS_HEAD_DIM = 256,
+    RS_HEAD_WORK = 2 * (RS_HEAD_QUERIES + RS_HEAD_DIM) * RS_HEAD_KEYS
+};
+
+/* Declares one head of attention among few keys, forth and back:
+ *     out = P v,  P = softmax(scale q kᵀ) over the keys that a query sees.
+ * Rows of q, k, v and of their derivatives are as far apart. */
+#define RS_KERNEL_HEAD(real, name)                                                                 \
+    typedef struct name {                                                                          \
+        int64_t n, keys;        /* RS_HEAD_QUERIES and RS_HEAD_KEYS at most */                     \
+        int64_t dim, value_dim; /* whole vectors (rs_kernels.lanes), RS_HEAD_DIM at most */        \
+        const rs_key_span *see; /* [n] */                                                          \
+        const real *q, *k;      /* [n, dim] with leading dimension ldq, [keys, dim] with ldk */    \
+        const real *v;          /* [keys, value_dim] with ldv */                                   \
+        real *out;              /* [n, value_dim] with ldo: the way forth alone */                 \
+        int64_t ldq, ldk, ldv, ldo;                                                                \
+        real scale;                                                                                \
+        double *sums; /* the largest logit of query i and the sum of e^(logit - largest) at */     \
+        int64_t step; /* i*step and behind it; NULL: forth, not kept */                            \
+        const real *d_out; /* [n, value_dim] with ldo: this and what follows the way back alone */ \
+        real *dq, *dk, *dv; /* as q, k, v */                                                       \
+        real factor;        /* of the derivatives by queries and keys */                           \
+        bool adds;          /* to dk and dv; dq is written anew */                                 \
+        real *work;         /* [RS_HEAD_WORK] */                                                   \
+    } name
+
+RS_KERNEL_HEAD(float, rs_head_f32);
+RS_KERNEL_HEAD(double, rs_head_f64);
+
 /* Declares the table of one element type. x, y and the like are rows [n]. */
-#define RS_KERNEL_TABLE(real, name, pairs, selected, products)                                        \
+#define RS_KERNEL_TABLE(real, name, pairs, selected, products, heads)                                 \
     typedef struct name {                                                                             \
         const char *level;                                                                            \
         /* out [rows, n]: the norm of each row of x; no row's bits depend on its neighbours. gain, */ \
@@ -133,6 +171,10 @@ RS_KERNEL_PRODUCT(double, rs_product_f64);
                          int64_t n, bool adds);                                                       \
         /* NULL: BLAS is better at it, also where it copies what it multiplies */                     \
         void (*product)(const products *of);                                                          \
+        /* NULL: BLAS is better at them */                                                            \
+        void (*head)(const heads *of);                                                                \
+        void (*head_back)(const heads *of);                                                           \
+        int64_t lanes; /* numbers of a vector */                                                      \
         /* Some tokens of some channels of Mamba */                                                   \
         void (*select)(const selected *of);                                                           \
         /* Some tokens of the mixing matrices of the same channels */                                 \
@@ -144,8 +186,8 @@ RS_KERNEL_PRODUCT(double, rs_product_f64);
                      const double *weight, int64_t n, int64_t pairs);                                 \
     } name
 
-RS_KERNEL_TABLE(float, rs_kernels_f32, rs_pairs_f32, rs_select_f32, rs_product_f32);
-RS_KERNEL_TABLE(double, rs_kernels_f64, rs_pairs_f64, rs_select_f64, rs_product_f64);
+RS_KERNEL_TABLE(float, rs_kernels_f32, rs_pairs_f32, rs_select_f32, rs_product_f32, rs_head_f32);
+RS_KERNEL_TABLE(double, rs_kernels_f64, rs_pairs_f64, rs_select_f64, rs_product_f64, rs_head_f64);
 
 extern const rs_kernels_f32 rs_kernels_f32_plain, rs_kernels_f32_vector;
 #if defined(__x86_64__)

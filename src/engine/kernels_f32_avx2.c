@@ -1,6 +1,8 @@
 /* kernels_f32_avx2.c: the vector kernels for AVX2 with fused multiply-add; empty elsewhere. */
 #include "engine/kernels.h"
 
+#include "linalg/turn_f32.h"
+
 #include <math.h>
 #include <string.h>
 

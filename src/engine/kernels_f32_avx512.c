@@ -1,6 +1,8 @@
 /* kernels_f32_avx512.c: the vector kernels for AVX-512, sixteen numbers at a time; empty elsewhere. */
 #include "engine/kernels.h"
 
+#include "linalg/turn_f32.h"
+
 #include <math.h>
 #include <string.h>
 

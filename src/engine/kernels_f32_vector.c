@@ -2,6 +2,8 @@
  * architecture has (SSE2, NEON). */
 #include "engine/kernels.h"
 
+#include "linalg/turn_f32.h"
+
 #include <math.h>
 #include <string.h>
 

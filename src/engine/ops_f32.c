@@ -21,6 +21,7 @@
 #define PAIRS rs_pairs_f32
 #define SELECTED rs_select_f32
 #define PRODUCT rs_product_f32
+#define HEAD rs_head_f32
 #define KERNELS_HERE rs_kernels_f32_here
 #define GEMM rs_gemm_f32
 #define GEMM_TEAM rs_gemm_team_f32

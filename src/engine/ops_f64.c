@@ -21,6 +21,7 @@
 #define PAIRS rs_pairs_f64
 #define SELECTED rs_select_f64
 #define PRODUCT rs_product_f64
+#define HEAD rs_head_f64
 #define KERNELS_HERE rs_kernels_f64_here
 #define GEMM rs_gemm_f64
 #define GEMM_TEAM rs_gemm_team_f64

@@ -3,7 +3,7 @@
 
     python3 tests/oracle/mutate_gradients.py SCRATCH [PART ...]
 
-SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, head, embed,
+SCRATCH and what is printed are as in mutate_certificates.py. PART: walk, sums, dense, squares, norm, slope, mlp, attention, few, head, embed,
 loss, residual, output, hold, cuts, removal, scan, ssd, linear, delta, s6, s4d, recurrence, convolution, graph, read_out, rerun,
 scale, softmax; without one all are made.
 """
@@ -14,6 +14,7 @@ DENSE, SQUARES, ROWS = "src/engine/back_dense_real.inc", "src/engine/back_square
 MLP, TILES, AROUND = "src/engine/back_mlp_real.inc", "src/engine/back_attention_tiles_real.inc", "src/engine/back_attention_real.inc"
 ENDS, LOSSES = "src/engine/back_ends_real.inc", "src/engine/back_losses_real.inc"
 PLAIN, VECTOR = "src/engine/kernels_plain.inc", "src/engine/kernels_vector.inc"
+FEW, KERNEL = "src/engine/attention_few_real.inc", "src/engine/kernels_head_vector.inc"
 FORWARD = "src/engine/attention_real.inc"
 CHUNK, SCAN, SSD = "src/engine/back_chunked_real.inc", "src/engine/back_scan_real.inc", "src/engine/back_ssd_real.inc"
 LINEAR, DELTA, S6 = "src/engine/back_linear_real.inc", "src/engine/back_delta_real.inc", "src/engine/back_s6_real.inc"
@@ -21,6 +22,7 @@ S4D, GATED, SHORT = "src/engine/back_s4d_real.inc", "src/engine/back_recurrence_
 SSM, GRAPH = "src/engine/back_ssm_real.inc", "src/engine/back_graph_real.inc"
 G = ["test_gradients_golden", "test_gradients", "test_gradients_edges"]
 K = ["test_kernels", *G]
+H = ["test_kernels_head", "test_gradients_few"]
 S = ["test_session_gradients", "test_gather_gradients", *G]
 M = ["test_gradients_chunked", "test_gradients_delta", "test_gradients_golden"]
 N = ["test_gradients_states", "test_gradients_golden"]
@@ -107,6 +109,22 @@ MUTATIONS = [
     ("attention", "keys' share of the input", AROUND, "if (!b->held) RS_TRY(back_dense(run, d, b->dk", "if (false) RS_TRY(back_dense(run, d, b->dk", G),
     ("attention", "held matrices", AROUND, "b->held = run->tape->hold & RS_HOLD_ATTENTION ||", "b->held =", G),
     ("attention", "the memory's derivative adds up", ROWS, "sum[i] += power * (double)d[i];", "sum[i] = power * (double)d[i];", G),
+    ("few", "what a row's derivatives have in common", KERNEL, "(load(d + r * ld + c) - along[r])", "load(d + r * ld + c)", H),
+    ("few", "the centre", KERNEL, "centre[r] = largest_lane(top[r]);", "centre[r] = 0;", H),
+    ("few", "keys that a query does not see, forth", KERNEL, "of->see[i + r], -INFINITY);", "of->see[i], -INFINITY);", H),
+    ("few", "keys that a query does not see, back", KERNEL, "seen_of(x, c, of->see[i + r], 0)", "seen_of(x, c, of->see[i], 0)", H),
+    ("few", "keys that no query of a block sees", KERNEL, "x < r.n && r.wide < ld; x++)", "x < r.n && r.wide < 0; x++)", H),
+    ("few", "where a block's keys begin", KERNEL, ".a = s + r->from,", ".a = s,", H),
+    ("few", "derivatives of other heads", KERNEL, "of->adds ? &added : &anew", "&anew", H),
+    ("few", "queries that see a key", KERNEL, "last = of->n;", "last = of->n - 1;", H),
+    ("few", "a row's sum", KERNEL, "share[r] == 0 ? 0 : 1 / share[r]", "share[r] == 0 ? 0 : 1.01f / share[r]", H),
+    ("few", "the temperature", FEW, "(op->scale / op->temperature)", "(op->scale)", H),
+    ("few", "which keys a head has", FEW, "a->k + key * h.ldk + kv * op->head_dim", "a->k + key * h.ldk", H),
+    ("few", "derivatives of a group of heads", TILES, "of.adds = h > kv * group || i0 > 0;", "of.adds = i0 > 0;", H),
+    ("few", "a sample of too many keys", FEW, "> RS_HEAD_KEYS) return false;", "> 2 * RS_HEAD_KEYS) return false;", H),
+    ("few", "soft-caps", FEW, "op->softcap != 0 || differs(a)", "differs(a)", H),
+    ("few", "biases of distances", FEW, "|| a->segment_embed || a->distance)", "|| a->segment_embed)", H),
+    ("few", "edits", FEW, "op->softcap != 0 || differs(a)", "op->softcap != 0", H),
     ("head", "1 at the target", LOSSES, "(double)row[target] - weight", "(double)row[target] - 0.95 * weight", G),
     ("head", "the sum of the softmax", LOSSES, "row, n, weight / sum);", "row, n, weight);", G),
     ("head", "the cap of logits", ENDS, "(double)d[i] * (1 - t) * (1 + t)", "(double)d[i]", G),
