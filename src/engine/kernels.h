@@ -111,6 +111,8 @@ enum {
         real factor;        /* of the derivatives by queries and keys */                           \
         bool adds;          /* to dk and dv; dq is written anew */                                 \
         real *work;         /* [RS_HEAD_WORK] */                                                   \
+        real *logits, *p;   /* [n, keys] become the logits before the mask, and P; NULL: forth, */ \
+                            /* not wanted */                                                       \
     } name
 
 RS_KERNEL_HEAD(float, rs_head_f32);

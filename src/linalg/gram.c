@@ -2,12 +2,21 @@
 #include "linalg/gram.h"
 
 #include "linalg/blas.h"
+#include "linalg/gemm.h"
+#include "linalg/vector.h"
 
 #include <math.h>
+
+/* Rows and columns up to which a whole product by our own kernels takes less than half of one by BLAS. */
+enum { SMALL = 64 };
 
 void rs_gram_add_rows(double *x, const double *tile, int64_t r, int64_t k, int64_t ld)
 {
     if (r == 0 || k == 0) return;
+    if (r <= SMALL) {
+        rs_gemm_f64(RS_AS_IS, RS_TURNED, r, r, k, 1, tile, ld, tile, ld, 1, x, r);
+        return;
+    }
     cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, (blasint)r, (blasint)k, 1.0, tile,
                 (blasint)ld, 1.0, x, (blasint)r);
 }
@@ -15,6 +24,10 @@ void rs_gram_add_rows(double *x, const double *tile, int64_t r, int64_t k, int64
 void rs_gram_add_cols(double *x, const double *tile, int64_t k, int64_t r, int64_t ld)
 {
     if (r == 0 || k == 0) return;
+    if (r <= SMALL) {
+        rs_gemm_f64(RS_TURNED, RS_AS_IS, r, r, k, 1, tile, ld, tile, ld, 1, x, r);
+        return;
+    }
     cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)r, (blasint)k, 1.0, tile,
                 (blasint)ld, 1.0, x, (blasint)r);
 }
@@ -36,19 +49,11 @@ bool rs_gram_finite(const double *x, int64_t r)
 
 void rs_gram_compare(rs_gram_pair *out, const double *x, const double *y, int64_t r)
 {
-    double xx = 0, yy = 0, xy = 0, qq = 0, trace_x = 0, trace_y = 0;
-    for (int64_t i = 0; i < r; i++) {
-        const double *xi = x + i * r, *yi = y + i * r;
-        trace_x += xi[i];
-        trace_y += yi[i];
-        for (int64_t j = 0; j < r; j++) {
-            double q = xi[j] - yi[j];
-            xx += xi[j] * xi[j];
-            yy += yi[j] * yi[j];
-            xy += xi[j] * yi[j];
-            qq += q * q;
-        }
-    }
+    int64_t n = r * r;
+    double xx = rs_dot(x, x, n), yy = rs_dot(y, y, n), xy = rs_dot(x, y, n);
+    double qq = rs_distance_squared(x, y, n), trace_x = 0, trace_y = 0;
+    for (int64_t i = 0; i < n; i += r + 1)
+        trace_x += x[i], trace_y += y[i];
     *out = (rs_gram_pair){
         .trace_x = trace_x,
         .trace_y = trace_y,

@@ -51,10 +51,24 @@ DEFINE_SUM(dot, true, x *y, x *y)
 DEFINE_SUM(distance_1, true, ABSOLUTE(x - y), scalar_absolute(x - y))
 DEFINE_SUM(distance_squared, true, (x - y) * (x - y), (x - y) * (x - y))
 
+typedef float floats __attribute__((vector_size(16)));
+
+INLINE void widen_body(double *restrict out, const float *restrict a, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + WIDTH <= n; i += WIDTH) {
+        floats x;
+        memcpy(&x, a + i, sizeof x);
+        lanes wide = __builtin_convertvector(x, lanes);
+        memcpy(out + i, &wide, sizeof wide);
+    }
+    for (; i < n; i++)
+        out[i] = (double)a[i];
+}
+
 /* Σ a_i² of floats. */
 INLINE double squares_body(const float *a, int64_t n)
 {
-    typedef float floats __attribute__((vector_size(16)));
     lanes sum[CHAINS] = {{0}};
     int64_t i = 0;
     for (; i + STEP <= n; i += STEP)
@@ -210,6 +224,7 @@ typedef struct sum_set {
     sums_function *row_sums;
     rests_function *row_rests;
     double (*squares)(const float *a, int64_t n);
+    void (*widen)(double *restrict out, const float *restrict a, int64_t n);
 } sum_set;
 
 #define DEFINE_COPY(suffix, attribute, name)                                                       \
@@ -227,6 +242,10 @@ typedef struct sum_set {
     attribute static double squares_##suffix(const float *a, int64_t n)                            \
     {                                                                                              \
         return squares_body(a, n);                                                                 \
+    }                                                                                              \
+    attribute static void widen_##suffix(double *restrict out, const float *restrict a, int64_t n) \
+    {                                                                                              \
+        widen_body(out, a, n);                                                                     \
     }                                                                                              \
     attribute static void row_sums_##suffix(                                                       \
         double *restrict absolute, double *restrict offset, double *restrict scaled,               \
@@ -255,7 +274,7 @@ typedef struct sum_set {
         sum_##suffix,        absolute_##suffix,         dot_##suffix,                              \
         distance_1_##suffix, distance_squared_##suffix, entropy_##suffix,                          \
         rows_##suffix,       columns_##suffix,          row_sums_##suffix,                         \
-        row_rests_##suffix,  squares_##suffix};
+        row_rests_##suffix,  squares_##suffix,          widen_##suffix};
 
 DEFINE_SET(plain, )
 #if defined(__x86_64__)
@@ -312,6 +331,11 @@ double rs_distance_squared(const double *a, const double *b, int64_t n)
 double rs_sum_squares(const float *a, int64_t n)
 {
     return chosen()->squares(a, n);
+}
+
+void rs_widen(double *out, const float *a, int64_t n)
+{
+    chosen()->widen(out, a, n);
 }
 
 double rs_entropy(const double *a, int64_t n)

@@ -20,6 +20,8 @@ double rs_sum_absolute(const double *a, int64_t n);
 double rs_dot(const double *a, const double *b, int64_t n);
 /* Σ a_i² of floats. */
 double rs_sum_squares(const float *a, int64_t n);
+/* Floats as doubles. */
+void rs_widen(double *out, const float *a, int64_t n);
 /* Σ |a_i − b_i|. */
 double rs_distance_1(const double *a, const double *b, int64_t n);
 /* Σ (a_i − b_i)². */

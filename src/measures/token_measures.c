@@ -26,9 +26,7 @@ static const double small_square = 0x1p-900;
 void rs_token_matrix_row(double *row, const rs_token_matrix *x, int64_t i)
 {
     if (x->single) {
-        const float *from = x->single + i * x->ld;
-        for (int64_t k = 0; k < x->d; k++)
-            row[k] = (double)from[k];
+        rs_widen(row, x->single + i * x->ld, x->d);
         return;
     }
     const double *from = x->wide + i * x->ld;
@@ -369,11 +367,12 @@ static rs_status measure_tokens(rs_token_measures *out, rs_token_matrix *x,
     sweep s;
     rs_workspace space = {.base = workspace};
     take_sweep(&s, x->n, x->d, &space);
-    double top = examine(&out->first_nonfinite, x, s.row);
+    /* squares of floats are in the range of doubles: where their sum is, every float is finite */
+    if (x->wide) x->scale = scale_of(examine(&out->first_nonfinite, x, s.row));
     if (out->first_nonfinite >= 0) return RS_OK;
-    x->scale = scale_of(top);
-
     first_sweep(&s, x);
+    if (!isfinite(s.energy)) examine(&out->first_nonfinite, x, s.row);
+    if (out->first_nonfinite >= 0) return RS_OK;
     choose_centre(out, &s, x, options, space);
     second_sweep(&s, x);
     if (options->centre == RS_CENTRE_GRAPH) right_residuals(&s, x, options->right);

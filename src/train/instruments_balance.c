@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "linalg/blas.h"
 #include "linalg/threads.h"
+#include "linalg/vector.h"
 
 #include <math.h>
 #include <string.h>
@@ -105,13 +106,10 @@ void rs_instruments_balance_close(rs_instruments *i)
 static void decode(double *out, const rs_trained_list *list, const void *numbers, int64_t first,
                    int64_t n)
 {
-    const float *single = (const float *)numbers + first;
-    if (list->size != sizeof(float)) {
+    if (list->size == sizeof(float))
+        rs_widen(out, (const float *)numbers + first, n);
+    else
         memcpy(out, (const double *)numbers + first, (size_t)n * sizeof *out);
-        return;
-    }
-    for (int64_t k = 0; k < n; k++)
-        out[k] = (double)single[k];
 }
 
 /* An item's arrays, and what turns the optimiser's state into U. */
@@ -275,7 +273,7 @@ static double residual_of(const rs_instruments *i, const rs_watched_product *p, 
     const double *x = i->factors[p->a].gram, *y = i->factors[p->b].gram, *term;
     double rate = i->changes[i->factors[p->a].item].rate,
            beta = i->learner->settings->rule.betas[0];
-    double keep = kept_of(i, p->a), other = kept_of(i, p->b), sum = 0, *q = p->difference;
+    double keep = kept_of(i, p->a), other = kept_of(i, p->b), *q = p->difference;
     for (int64_t k = 0; k < n; k++) {
         if (which == LAW_GRADIENT) q[k] *= keep * keep;
         if (which == LAW_MOMENTUM) q[k] -= rate * (beta * p->momentum[k] + 2 * of->decay * q[k]);
@@ -287,9 +285,7 @@ static double residual_of(const rs_instruments *i, const rs_watched_product *p, 
             q[k] += rate * rate * term[k];
     }
     term = balance_of(i, p, which == LAW_UPDATE ? UNDONE : WEIGHT, s);
-    for (int64_t k = 0; k < n; k++)
-        sum += (term[k] - q[k]) * (term[k] - q[k]);
-    return sqrt(sum);
+    return sqrt(rs_distance_squared(term, q, n));
 }
 
 rs_status rs_instruments_balance_after(rs_instruments *i, rs_error *err)

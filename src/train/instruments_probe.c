@@ -9,11 +9,13 @@
 
 #include "base/memory.h"
 #include "linalg/threads.h"
+#include "linalg/vector.h"
 #include "measures/attention_null.h"
 #include "measures/token_measures.h"
 #include "network/op_traits.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- tokens ---- */
 
@@ -99,12 +101,6 @@ static bool wants_attention(void *user, int32_t layer, int32_t branch, int32_t h
     return is_softmax(user, layer, branch);
 }
 
-static double number_at(const rs_attention_view *view, const void *matrix, int64_t at)
-{
-    return view->precision == RS_PRECISION_F32 ? (double)((const float *)matrix)[at]
-                                               : ((const double *)matrix)[at];
-}
-
 /* Keys [*first, *end) are visible to a query. */
 static void visible_keys(const rs_attention_view *view, int64_t query, int64_t *first, int64_t *end)
 {
@@ -115,28 +111,63 @@ static void visible_keys(const rs_attention_view *view, int64_t query, int64_t *
     if (!view->causal && query + view->window < *end) *end = query + view->window;
 }
 
+/* n numbers of a matrix from `at` on. */
+static void read_numbers(double *out, const rs_attention_view *view, const void *matrix, int64_t at,
+                         int64_t n)
+{
+    if (view->precision == RS_PRECISION_F32)
+        rs_widen(out, (const float *)matrix + at, n);
+    else
+        memcpy(out, (const double *)matrix + at, (size_t)n * sizeof *out);
+}
+
+/* What the visible keys of all queries say, a piece at a time: rows may be shorter than a vector. */
+typedef struct spread {
+    double entropy, logit; /* the largest */
+    int64_t held;
+    double shares[256], logits[256];
+} spread;
+
+enum { PIECE = sizeof((spread *)0)->shares / sizeof(double) };
+
+static void let_go(spread *s)
+{
+    s->entropy += rs_entropy(s->shares, s->held);
+    for (int64_t k = 0; k < s->held; k++)
+        s->logit = s->logits[k] > s->logit ? s->logits[k] : s->logit;
+    s->held = 0;
+}
+
+static void take_row(spread *s, const rs_attention_view *view, int64_t at, int64_t n)
+{
+    for (int64_t end = at + n, here; at < end; at += here) {
+        if (s->held == PIECE) let_go(s);
+        here = end - at < PIECE - s->held ? end - at : PIECE - s->held;
+        read_numbers(s->shares + s->held, view, view->probabilities, at, here);
+        read_numbers(s->logits + s->held, view, view->logits, at, here);
+        s->held += here;
+    }
+}
+
 static rs_status hear_attention(void *user, const rs_attention_view *view, rs_error *err)
 {
     (void)err;
     rs_instruments *i = user;
     rs_instrument_probe *p = &i->probe;
     if (!view->probabilities) return RS_OK;
-    double entropy = 0, most = 0, logit = -INFINITY, rows = 0;
+    spread s = {.logit = -INFINITY};
+    double most = 0, rows = (double)view->n;
     for (int64_t q = 0; q < view->n; q++) {
         int64_t first, end;
         visible_keys(view, q, &first, &end);
-        for (int64_t k = first; k < end; k++) {
-            double share = number_at(view, view->probabilities, q * view->ld + k);
-            if (share != 0) entropy -= share * log(share);
-            logit = fmax(logit, number_at(view, view->logits, q * view->ld + k));
-        }
+        take_row(&s, view, q * view->ld + first, end - first);
         most += log((double)(end - first));
-        rows++;
     }
+    let_go(&s);
     int64_t at = (row_of(i, view->layer, view->branch) + view->head) * p->samples + view->sample;
-    p->entropy[at] = entropy / rows;
-    p->share[at] = most > 0 ? entropy / most : NAN;
-    p->logit[at] = rows > 0 ? logit : NAN;
+    p->entropy[at] = s.entropy / rows;
+    p->share[at] = most > 0 ? s.entropy / most : NAN;
+    p->logit[at] = rows > 0 ? s.logit : NAN;
     return RS_OK;
 }
 

@@ -99,6 +99,44 @@ static rs_status append_object(rs_journal *j, size_t kind, const json_t *object,
     return j->tables[kind] ? rs_table_append(j->tables[kind], row, err) : RS_OK;
 }
 
+/* What a line would say of the column, from one row to another, which is cleared. */
+static void copy_cell(void *to, const void *from, const rs_column *column)
+{
+    const char *source = (const char *)from + column->at;
+    char *at = (char *)to + column->at;
+    switch (column->member) {
+    case RS_MEMBER_TEXT:
+        *(const char **)at = *(const char *const *)source;
+        return;
+    case RS_MEMBER_INT32:
+        if (!isnan(rs_column_value(column, from))) *(int32_t *)at = *(const int32_t *)source;
+        return;
+    case RS_MEMBER_INT64:
+        if (!isnan(rs_column_value(column, from))) *(int64_t *)at = *(const int64_t *)source;
+        return;
+    case RS_MEMBER_BOOL:
+        *(bool *)at = *(const bool *)source;
+        return;
+    case RS_MEMBER_REAL:
+        if (isfinite(*(const double *)source)) *(double *)at = *(const double *)source;
+        return;
+    default:
+        return;
+    }
+}
+
+static rs_status append_row(rs_journal *j, size_t kind, const void *row, rs_error *err)
+{
+    char copy[ROW_MAX] __attribute__((aligned(16)));
+    const rs_journal_kind *k = &j->kinds[kind];
+    if (!j->tables[kind]) return RS_OK;
+    memset(copy, 0, sizeof copy);
+    rs_columns_clear(k->columns, k->n, copy);
+    for (size_t c = 0; c < k->n; c++)
+        copy_cell(copy, row, &k->columns[c]);
+    return rs_table_append(j->tables[kind], copy, err);
+}
+
 /* Takes the rows of a line to the tables and to the database. */
 static rs_status spread_line(rs_journal *j, const json_t *line, bool tables, bool db, rs_error *err)
 {
@@ -280,6 +318,8 @@ void rs_journal_close(rs_journal *j)
 
 rs_status rs_journal_add(rs_journal *j, size_t kind, const void *row, rs_error *err)
 {
+    RS_TRY(append_row(j, kind, row, err));
+    if (j->log < 0) return RS_OK; /* no line is made that nobody writes */
     json_t *object = object_of(&j->kinds[kind], row);
     bool failed = !object;
     if (!j->line) j->line = json_object();
@@ -297,9 +337,10 @@ rs_status rs_journal_add(rs_journal *j, size_t kind, const void *row, rs_error *
 
 rs_status rs_journal_end(rs_journal *j, rs_error *err)
 {
+    if (j->log < 0) return RS_OK;
     rs_status status = j->line ? RS_OK : rs_fail_memory(err, "a line of the log", 1);
-    if (status == RS_OK && j->log >= 0) status = write_line(j, err);
-    if (status == RS_OK) status = spread_line(j, j->line, true, j->db != NULL, err);
+    if (status == RS_OK) status = write_line(j, err);
+    if (status == RS_OK) status = spread_line(j, j->line, false, j->db != NULL, err);
     json_decref(j->line);
     j->line = NULL;
     return status;

@@ -35,6 +35,7 @@ static struct {
     double p[MOST_N][MOST_KEYS],
         shaky[MOST_N]; /* softmax; relative error of its numbers in roundings */
     float work[RS_HEAD_WORK];
+    float told_p[MOST_N * MOST_KEYS + 1], told_logits[MOST_N * MOST_KEYS + 1];
 } t;
 
 static void draw(matrix *m, double size, rs_random *random)
@@ -154,6 +155,29 @@ static void check_matrix(const char *name, const rs_kernels_f32 *table, const ma
     }
 }
 
+/* The matrix and its logits, told on request: of all keys, and nothing behind them. */
+static void check_told(const rs_kernels_f32 *table)
+{
+    const rs_head_f32 *of = &t.of;
+    float kept[MOST];
+    memcpy(kept, t.out.x, sizeof kept);
+    rs_head_f32 asked = *of;
+    asked.p = t.told_p, asked.logits = t.told_logits;
+    t.told_p[of->n * of->keys] = t.told_logits[of->n * of->keys] = 7;
+    table->head(&asked);
+    assert_memory_equal(kept, t.out.x, sizeof kept);
+    assert_true(t.told_p[of->n * of->keys] == 7 && t.told_logits[of->n * of->keys] == 7);
+    for (int64_t i = 0; i < of->n; i++)
+        for (int64_t j = 0; j < of->keys; j++) {
+            double size, p = (double)t.told_p[i * of->keys + j];
+            double logit = (double)t.told_logits[i * of->keys + j];
+            double truth = dot(of->q + i * of->ldq, of->k + j * of->ldk, of->dim, &size);
+            assert_true(fabs(p - t.p[i][j]) <= rounding * t.shaky[i] * t.p[i][j] + 1e-36);
+            assert_true(fabs(logit - (double)of->scale * truth) <=
+                        rounding * (4 + 4 * sqrt((double)of->dim)) * (double)of->scale * size);
+        }
+}
+
 static void check_forth(const rs_kernels_f32 *table)
 {
     const rs_head_f32 *of = &t.of;
@@ -173,6 +197,7 @@ static void check_forth(const rs_kernels_f32 *table)
             }
     }
     check_matrix("out", table, &t.out);
+    check_told(table);
 }
 
 /* What row i of the matrix gives dq, dk and dv. A key's derivative is off by a share of its own
