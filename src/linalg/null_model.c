@@ -5,6 +5,7 @@
 #include "base/sort.h"
 #include "linalg/blas.h"
 #include "linalg/measures.h"
+#include "linalg/spectrum.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,26 +44,30 @@ static void band(rs_null_model *out, double *ratios)
     }
 }
 
+/* Trials whose singular values are found together. */
+enum { TOGETHER = 8 };
+
 typedef struct workspace {
-    double *ux, *uy, *sigma, *lapack, *ratios;
-    int64_t lapack_size;
+    double *ux, *uy, *sigma, *beside, *work, *ratios; /* sigma, beside: [TOGETHER, k] */
 } workspace;
 
-static rs_status one_trial(rs_null_model *sum, workspace *w, int64_t trial, double p, double q,
-                           double inner, double half_norm, rs_random *random, rs_error *err)
+/* A product's bidiagonal matrix. */
+static rs_status draw_one(rs_bidiagonal *out, workspace *w, int64_t k, double p, double q,
+                          rs_random *random, rs_error *err)
 {
-    int64_t k = sum->k;
     rs_bartlett(w->ux, k, p, random);
     rs_bartlett(w->uy, k, q, random);
     cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)k,
                 (blasint)k, 1.0, w->uy, (blasint)k, w->ux, (blasint)k);
-    lapack_int info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', (lapack_int)k, (lapack_int)k,
-                                          w->ux, (lapack_int)k, w->sigma, NULL, 1, NULL, 1,
-                                          w->lapack, (lapack_int)w->lapack_size);
-    if (info != 0)
-        return rs_fail(err, RS_E_LAPACK, "null model", NULL, "dgesvd gave up (info %d)", (int)info);
+    return rs_matrix_bidiagonal(out, w->ux, w->work, err);
+}
+
+static void add_trial(rs_null_model *sum, workspace *w, const double *sigma, int64_t trial,
+                      double inner, double half_norm)
+{
+    int64_t k = sum->k;
     rs_measures m;
-    rs_measures_of(&m, w->sigma, k, k, 0.0);
+    rs_measures_of(&m, sigma, k, k, 0.0);
     sum->nuclear_ratio += m.nuclear_norm / half_norm;
     sum->effective_rank += m.effective_rank;
     sum->effective_rank_spread += m.effective_rank * m.effective_rank; /* squares, until the end */
@@ -71,8 +76,7 @@ static rs_status one_trial(rs_null_model *sum, workspace *w, int64_t trial, doub
     sum->pseudo_rank += m.pseudo_rank * (double)k / inner;
     sum->energy_rank += (double)m.energy_rank;
     for (int64_t i = 0; i < k; i++)
-        w->ratios[i * sum->trials + trial] = w->sigma[i] / w->sigma[0];
-    return RS_OK;
+        w->ratios[i * sum->trials + trial] = sigma[i] / sigma[0];
 }
 
 static void sort_three(double v[3])
@@ -86,8 +90,18 @@ static rs_status draw(rs_null_model *out, workspace *w, const double shape[3], d
     uint64_t stream = (uint64_t)shape[0] * 0x9e3779b97f4a7c15u ^
                       (uint64_t)shape[1] * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)shape[2];
     rs_random random = rs_random_new(seed, stream);
-    for (int64_t t = 0; t < out->trials; t++)
-        RS_TRY(one_trial(out, w, t, shape[1], shape[2], inner, half_norm, &random, err));
+    rs_bidiagonal items[TOGETHER];
+    for (int64_t t = 0, n; t < out->trials; t += n) {
+        n = out->trials - t < TOGETHER ? out->trials - t : TOGETHER;
+        for (int64_t i = 0; i < n; i++) {
+            items[i] = (rs_bidiagonal){
+                .n = out->k, .d = w->sigma + i * out->k, .e = w->beside + i * out->k};
+            RS_TRY(draw_one(&items[i], w, out->k, shape[1], shape[2], &random, err));
+        }
+        RS_TRY(rs_bidiagonal_values(items, (size_t)n, w->work, err));
+        for (int64_t i = 0; i < n; i++)
+            add_trial(out, w, items[i].d, t + i, inner, half_norm);
+    }
     band(out, w->ratios);
     return RS_OK;
 }
@@ -117,16 +131,18 @@ rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r,
     int64_t k = (int64_t)shape[0];
     *out = (rs_null_model){.trials = trials_for(k), .k = k};
     size_t square = (size_t)(k * k);
-    workspace w = {.lapack_size = k * k + 64 * k + 64};
-    w.ux = rs_malloc(square, sizeof(double));
-    w.uy = rs_malloc(square, sizeof(double));
-    w.sigma = rs_malloc((size_t)k, sizeof(double));
-    w.lapack = rs_malloc((size_t)w.lapack_size, sizeof(double));
-    w.ratios = rs_malloc((size_t)(k * out->trials), sizeof(double));
+    size_t work = rs_matrix_bidiagonal_work(k), other = rs_bidiagonal_work(k);
+    workspace w = {.ux = rs_malloc(square, sizeof(double)),
+                   .uy = rs_malloc(square, sizeof(double)),
+                   .sigma = rs_malloc(TOGETHER * (size_t)k, sizeof(double)),
+                   .beside = rs_malloc(TOGETHER * (size_t)k, sizeof(double)),
+                   .work = rs_malloc(work > other ? work : other, sizeof(double)),
+                   .ratios = rs_malloc((size_t)(k * out->trials), sizeof(double))};
     out->band_low = rs_malloc((size_t)k, sizeof(double));
     out->band_high = rs_malloc((size_t)k, sizeof(double));
     rs_status status;
-    if (!w.ux || !w.uy || !w.sigma || !w.lapack || !w.ratios || !out->band_low || !out->band_high)
+    if (!w.ux || !w.uy || !w.sigma || !w.beside || !w.work || !w.ratios || !out->band_low ||
+        !out->band_high)
         status = rs_fail_memory(err, "null model", square * sizeof(double));
     else
         status = draw(out, &w, shape, (double)r * shrink,
@@ -134,7 +150,8 @@ rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r,
     rs_free(w.ux);
     rs_free(w.uy);
     rs_free(w.sigma);
-    rs_free(w.lapack);
+    rs_free(w.beside);
+    rs_free(w.work);
     rs_free(w.ratios);
     if (status != RS_OK) {
         rs_null_model_free(out);

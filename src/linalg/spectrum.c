@@ -118,12 +118,17 @@ static bool small_product(double *product, const double *x, const double *y, int
     return true;
 }
 
-/* Fills out->d and out->e from an r×r matrix (overwritten): dgesvd's first half. Where the largest
- * entry is so small or large that dgesvd would rescale, it does all of it, and *out is empty. */
-static lapack_int bidiagonalise(rs_bidiagonal *out, double *matrix, double *work, lapack_int size)
+size_t rs_matrix_bidiagonal_work(int64_t r)
+{
+    return (size_t)(r * r + 64 * r + 64);
+}
+
+/* dgesvd's first half. Where the largest entry is so small or large that dgesvd would rescale, it does all
+ * of it, and *out is empty. */
+static lapack_int bidiagonalise(rs_bidiagonal *out, double *matrix, double *work)
 {
     int64_t r = out->n;
-    lapack_int n = (lapack_int)r;
+    lapack_int n = (lapack_int)r, size = (lapack_int)rs_matrix_bidiagonal_work(r);
     double largest = largest_of(matrix, (size_t)(r * r)), least = sqrt(DBL_MIN) / DBL_EPSILON;
     if (r <= SMALL && largest >= RS_BIDIAGONALISE_LEAST && largest <= 1 / RS_BIDIAGONALISE_LEAST) {
         rs_bidiagonalise(out->d, out->e, matrix, r, largest, work);
@@ -135,6 +140,14 @@ static lapack_int bidiagonalise(rs_bidiagonal *out, double *matrix, double *work
     out->n = 0;
     return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', n, n, matrix, n, out->d, NULL, 1, NULL,
                                1, work, size);
+}
+
+rs_status rs_matrix_bidiagonal(rs_bidiagonal *out, double *matrix, double *work, rs_error *err)
+{
+    lapack_int info = bidiagonalise(out, matrix, work);
+    if (info == 0) return RS_OK;
+    return rs_fail(err, RS_E_LAPACK, "singular values", NULL, "dgebrd gave up (info %d)",
+                   (int)info);
 }
 
 rs_status rs_gram_bidiagonal(rs_bidiagonal *out, bool *trusted, const double *x, const double *y,
@@ -149,12 +162,9 @@ rs_status rs_gram_bidiagonal(rs_bidiagonal *out, bool *trusted, const double *x,
         return RS_OK;
     }
     *trusted = small_product(product, x, y, r, uy);
-    if (!*trusted) out->n = 0;
-    lapack_int size = (lapack_int)(r * r + 64 * r + 64);
-    lapack_int info = *trusted ? bidiagonalise(out, product, lapack, size) : 0;
-    if (info == 0) return RS_OK;
-    return rs_fail(err, RS_E_LAPACK, "singular values", NULL, "dgebrd gave up (info %d)",
-                   (int)info);
+    if (*trusted) return rs_matrix_bidiagonal(out, product, lapack, err);
+    out->n = 0;
+    return RS_OK;
 }
 
 rs_status rs_gram_refine(double *sigma, bool *trusted, const double *x, const double *y,

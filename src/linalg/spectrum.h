@@ -31,6 +31,11 @@ rs_status rs_gram_refine(double *sigma, bool *trusted, const double *x, const do
                          double trace_xy, int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
 
+/* The second half of the first step alone: reduces a matrix [n, n], n = out->n, which is overwritten, as
+ * above. work: rs_matrix_bidiagonal_work(n) doubles. */
+rs_status rs_matrix_bidiagonal(rs_bidiagonal *out, double *matrix, double *work, rs_error *err);
+size_t rs_matrix_bidiagonal_work(int64_t r);
+
 /* Replaces x, a copy of the Gram X (r×r), by the upper triangle U of X = UᵀU, zeros below; false
  * where X is not safely positive definite: a pivot has lost half of its digits. */
 bool rs_gram_triangle(double *x, const double *gram, int64_t r);
