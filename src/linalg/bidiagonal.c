@@ -1,5 +1,5 @@
 /*
- * bidiagonal.c: dqds on four bidiagonal matrices side by side.
+ * bidiagonal.c: dqds on four or eight bidiagonal matrices side by side.
  *
  * A lane holds one matrix as the array (q_1, q'_1, e_1, e'_1, q_2, ...) of the squared entries: a
  * transform maps (q, e) to (q', e') (pp = 0) or back (pp = 1), less a shift tau, and the sum of the
@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { LANES = 4, TRANSFORMS_A_ROW = 100 };
+enum { LANES = 8, TRANSFORMS_A_ROW = 100 };
 typedef double pair __attribute__((vector_size(2 * sizeof(double)))); /* of lanes */
 typedef int64_t mask __attribute__((vector_size(2 * sizeof(int64_t))));
 
@@ -513,21 +513,26 @@ static inline void row(transform *w, const double *a, const double *b, double *a
     a_out[2] = e_next[0], b_out[2] = e_next[1];
 }
 
-static void transform_together(transform now[LANES / 2], const lane *all, int64_t rows)
+static void transform_together(transform now[LANES / 2], const lane *all, int lanes, int64_t rows)
 {
     double *in[LANES], *out[LANES];
-    for (int j = 0; j < LANES; j++) {
+    for (int j = 0; j < lanes; j++) {
         int64_t done = all[j].end - 3 - all[j].left;
         in[j] = all[j].z + 4 * (done + 1) - 1 + all[j].pp;
         out[j] = all[j].z + 4 * (done + 1) - 2 - all[j].pp;
     }
-    transform first = now[0], second = now[1];
-    for (int64_t i = 0; i < 4 * rows; i += 4) {
+    transform first = now[0], second = now[1], third = now[2], fourth = now[3];
+    for (int64_t i = 0; i < 4 * rows && lanes == LANES; i += 4) {
+        row(&first, in[0] + i, in[1] + i, out[0] + i, out[1] + i);
+        row(&second, in[2] + i, in[3] + i, out[2] + i, out[3] + i);
+        row(&third, in[4] + i, in[5] + i, out[4] + i, out[5] + i);
+        row(&fourth, in[6] + i, in[7] + i, out[6] + i, out[7] + i);
+    }
+    for (int64_t i = 0; i < 4 * rows && lanes < LANES; i += 4) {
         row(&first, in[0] + i, in[1] + i, out[0] + i, out[1] + i);
         row(&second, in[2] + i, in[3] + i, out[2] + i, out[3] + i);
     }
-    now[0] = first;
-    now[1] = second;
+    now[0] = first, now[1] = second, now[2] = third, now[3] = fourth;
 }
 
 typedef struct queue {
@@ -560,11 +565,11 @@ static rs_status refill(transform *now, int j, lane *t, queue *q, rs_error *err)
     return RS_OK;
 }
 
-static int64_t fewest(const lane *all, bool *busy)
+static int64_t fewest(const lane *all, int lanes, bool *busy)
 {
     int64_t rows = all[0].left;
     *busy = false;
-    for (int j = 0; j < LANES; j++) {
+    for (int j = 0; j < lanes; j++) {
         *busy = *busy || all[j].item;
         if (all[j].left < rows) rows = all[j].left;
     }
@@ -582,16 +587,18 @@ rs_status rs_bidiagonal_values(const rs_bidiagonal *items, size_t count, double 
     queue q = {.items = items, .count = count};
     lane all[LANES] = {{0}};
     transform now[LANES / 2];
+    memset(now, 0, sizeof now);
+    int lanes = count > LANES / 2 ? LANES : LANES / 2;
     bool busy;
     for (size_t i = 0; i < count; i++)
         if (items[i].n > q.rows) q.rows = items[i].n;
-    for (int j = 0; j < LANES; j++) {
+    for (int j = 0; j < lanes; j++) {
         all[j].whole = work + j * (4 * q.rows + 8);
         RS_TRY(refill(now, j, &all[j], &q, err));
     }
-    for (int64_t rows = fewest(all, &busy); busy; rows = fewest(all, &busy)) {
-        transform_together(now, all, rows);
-        for (int j = 0; j < LANES; j++) {
+    for (int64_t rows = fewest(all, lanes, &busy); busy; rows = fewest(all, lanes, &busy)) {
+        transform_together(now, all, lanes, rows);
+        for (int j = 0; j < lanes; j++) {
             all[j].left -= rows;
             if (all[j].left > 0) continue;
             if (all[j].item) finish_transform(now, j, &all[j]);

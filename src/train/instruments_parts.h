@@ -53,7 +53,7 @@ typedef struct rs_instrument_scratch {
     double *tiles;   /* [2, largest factor] of laws of balance; NULL: none is looked at */
     double *squares; /* [2, largest, largest] likewise */
 } rs_instrument_scratch;
-enum { RS_PRODUCTS_AT_ONCE = 4 };
+enum { RS_PRODUCTS_AT_ONCE = 8 };
 
 /* The probe batch and what hears its pass. */
 typedef struct rs_instrument_probe {

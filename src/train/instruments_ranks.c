@@ -278,10 +278,13 @@ rs_status rs_instruments_ranks(rs_instruments *i, rs_error *err)
 {
     rs_status kept = RS_OK;
     rs_error kept_error = {0};
+    /* half of them where some thread would have nothing to do */
+    size_t all = (size_t)i->context->threads * RS_PRODUCTS_AT_ONCE;
+    size_t at_once = i->n_products < all ? RS_PRODUCTS_AT_ONCE / 2 : RS_PRODUCTS_AT_ONCE;
 #pragma omp parallel for num_threads(i->context->threads) schedule(dynamic)
-    for (size_t p = 0; p < i->n_products; p += RS_PRODUCTS_AT_ONCE) {
+    for (size_t p = 0; p < i->n_products; p += at_once) {
         size_t left = i->n_products - p;
-        size_t n = left < RS_PRODUCTS_AT_ONCE ? left : RS_PRODUCTS_AT_ONCE;
+        size_t n = left < at_once ? left : at_once;
         rs_error error = {0};
         rs_status status = find_spectra(i, p, n, &i->scratch[rs_thread_number()], &error);
         rs_keep_first(&kept, &kept_error, status, &error);

@@ -22,7 +22,7 @@ typedef struct matrices {
     double d[MOST][MOST_ROWS], e[MOST][MOST_ROWS];
 } matrices;
 
-static double work[4 * (4 * MOST_ROWS + 8)];
+static double work[8 * (4 * MOST_ROWS + 8)]; /* rs_bidiagonal_work(MOST_ROWS) */
 
 /* ---- instances ---- */
 
