@@ -119,6 +119,7 @@ MUTATIONS = [
     ("few", "queries that see a key", KERNEL, "last = of->n;", "last = of->n - 1;", H),
     ("few", "a row's sum", KERNEL, "share[r] == 0 ? 0 : 1 / share[r]", "share[r] == 0 ? 0 : 1.01f / share[r]", H),
     ("few", "logits of keys that no query of a block sees", KERNEL, "if (of->logits || of->p) r.wide = ld;", "", H),
+    ("few", "logits that the way back rounds otherwise", KERNEL, "exp_of(load(p + r * ld + c) - shift[r])", "exp_of(load(p + r * ld + c) * 1.0000001f - shift[r])", H),
     ("few", "the temperature", FEW, "(op->scale / op->temperature)", "(op->scale)", H),
     ("few", "which keys a head has", FEW, "a->k + key * h.ldk + kv * op->head_dim", "a->k + key * h.ldk", H),
     ("few", "derivatives of a group of heads", TILES, "of.adds = h > kv * group || i0 > 0;", "of.adds = i0 > 0;", H),

@@ -86,7 +86,7 @@ static void draw_head(const rs_kernels_f32 *table, rs_random *random)
     of->scale = (float)(1 / sqrt((double)of->dim));
     of->factor = (float)rs_random_normal(random);
     /* from a matrix that is nearly flat to one of which a key has nearly all */
-    double size = pow(10, 2 * rs_random_uniform(random) - 1);
+    double size = pow(10, 4 * rs_random_uniform(random) - 1);
     draw(&t.q, size, random), draw(&t.k, 1, random), draw(&t.v, 1, random);
     draw(&t.out, 1, random), draw(&t.d_out, 1, random);
     draw(&t.dq, 1, random), draw(&t.dk, 1, random), draw(&t.dv, 1, random);
@@ -139,7 +139,7 @@ static void begin(matrix *m, int64_t rows, int64_t cols, int64_t ld, bool adds)
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < cols; c++) {
             m->truth[i * ld + c] = adds ? (double)m->before[i * ld + c] : 0;
-            m->bound[i * ld + c] = rounding * 4 * fabs(m->truth[i * ld + c]) + 1e-36;
+            m->bound[i * ld + c] = rounding * 4 * fabs(m->truth[i * ld + c]) + 1e-30;
         }
 }
 
@@ -172,7 +172,7 @@ static void check_told(const rs_kernels_f32 *table)
             double size, p = (double)t.told_p[i * of->keys + j];
             double logit = (double)t.told_logits[i * of->keys + j];
             double truth = dot(of->q + i * of->ldq, of->k + j * of->ldk, of->dim, &size);
-            assert_true(fabs(p - t.p[i][j]) <= rounding * t.shaky[i] * t.p[i][j] + 1e-36);
+            assert_true(fabs(p - t.p[i][j]) <= rounding * t.shaky[i] * t.p[i][j] + 1e-30);
             assert_true(fabs(logit - (double)of->scale * truth) <=
                         rounding * (4 + 4 * sqrt((double)of->dim)) * (double)of->scale * size);
         }
@@ -234,6 +234,28 @@ static void add_row(int64_t i)
     }
 }
 
+/* Rows of the matrix have the sum 1 whatever the logits' size, so values get what their queries had. */
+static void check_shares(const rs_kernels_f32 *table)
+{
+    const rs_head_f32 *of = &t.of;
+    for (int64_t c = 0; c < of->value_dim; c++) {
+        double sum = 0, expected = 0, size = 0;
+        for (int64_t j = 0; j < of->keys; j++) {
+            double before = of->adds ? (double)t.dv.before[j * of->ldv + c] : 0;
+            sum += (double)t.dv.x[j * of->ldv + c] - before;
+            size += fabs(before) + fabs((double)t.dv.x[j * of->ldv + c]);
+        }
+        for (int64_t i = 0; i < of->n; i++) {
+            double own = (double)of->d_out[i * of->ldo + c];
+            if (of->see[i].from >= of->see[i].to) continue;
+            expected += own, size += fabs(own);
+        }
+        property_worst(fabs(sum - expected) / (rounding * 24 * size + 1e-30));
+        if (!(fabs(sum - expected) <= rounding * 24 * size + 1e-30))
+            fail_msg("%s: values get %.9g of %.9g", table->level, sum, expected);
+    }
+}
+
 static void check_back(const rs_kernels_f32 *table)
 {
     const rs_head_f32 *of = &t.of;
@@ -246,6 +268,7 @@ static void check_back(const rs_kernels_f32 *table)
     check_matrix("dq", table, &t.dq);
     check_matrix("dk", table, &t.dk);
     check_matrix("dv", table, &t.dv);
+    check_shares(table);
 }
 
 static void test_heads(void **state)
