@@ -173,7 +173,7 @@ RS_KERNEL_HEAD(double, rs_head_f64);
                          int64_t n, bool adds);                                                       \
         /* NULL: BLAS is better at it, also where it copies what it multiplies */                     \
         void (*product)(const products *of);                                                          \
-        /* NULL: BLAS is better at them */                                                            \
+        /* A head, forth and back (RS_KERNEL_HEAD); NULL: its products and softmax go one by one */   \
         void (*head)(const heads *of);                                                                \
         void (*head_back)(const heads *of);                                                           \
         int64_t lanes; /* numbers of a vector */                                                      \

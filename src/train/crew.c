@@ -48,12 +48,13 @@ int64_t rs_crew_parts(int64_t numbers, size_t size, int64_t samples, int64_t row
 
 int64_t rs_crew_workers(int64_t parts, int threads)
 {
+    if (threads < 1) threads = 1;
     return threads < parts ? threads : parts;
 }
 
 int64_t rs_crew_sinks(int64_t parts, int threads)
 {
-    return threads == 1 && parts > 2 ? 2 : parts;
+    return rs_crew_workers(parts, threads) == 1 && parts > 2 ? 2 : parts;
 }
 
 /* ---- opening ---- */
