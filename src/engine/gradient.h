@@ -200,6 +200,8 @@ typedef struct rs_gradient_plan {
 rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_precision precision,
                             const rs_gradient_plan *plan, const rs_gradient_tap *const *taps,
                             size_t n_taps, const rs_context *context, rs_error *err);
+/* Forgets what was collected and told, for a batch of its own; memory stays. */
+void rs_gradients_again(rs_gradients *gradients);
 void rs_gradients_close(rs_gradients *gradients);
 
 /* Runs a batch forward, while the taps listen as in rs_runner_run, and back. *loss gains what the

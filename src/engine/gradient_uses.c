@@ -278,10 +278,6 @@ rs_status rs_uses_open(rs_uses *uses, const rs_network *network, unsigned number
 
 void rs_uses_close(rs_uses *uses)
 {
-    for (size_t i = 0; i < uses->n; i++)
-        rs_free(uses->all[i].own);
-    for (size_t i = 0; uses->sums && i < uses->n_sums; i++)
-        rs_free(uses->sums[i].sum);
     rs_free(uses->all);
     rs_free(uses->sums);
     *uses = (rs_uses){0};

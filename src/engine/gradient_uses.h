@@ -39,7 +39,7 @@ typedef struct rs_uses {
 /* Lists them, and the network's own numbers that are told (RS_NUMBERS_...); *uses is to be closed
  * whatever is returned. The network must outlive it. */
 rs_status rs_uses_open(rs_uses *uses, const rs_network *network, unsigned numbers, rs_error *err);
-/* With what was collected. */
+/* What was collected is gradients.c's to give back. */
 void rs_uses_close(rs_uses *uses);
 /* NULL: there is none. */
 rs_use *rs_uses_find(const rs_uses *uses, const void *member, rs_parameter_part part);

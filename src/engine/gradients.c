@@ -6,6 +6,7 @@
 #include "engine/residual.h"
 #include "engine/tape.h"
 
+#include "base/kept_memory.h"
 #include "base/memory.h"
 #include "network/op_traits.h"
 
@@ -19,6 +20,7 @@ struct rs_gradients {
     const rs_gradient_tap *const *taps;
     size_t n_taps;
     rs_uses uses;
+    rs_kept_memory kept; /* where sums are, from one batch to the next */
 };
 
 /* ---- opening ---- */
@@ -88,9 +90,25 @@ rs_status rs_gradients_open(rs_gradients **out, const rs_network *network, rs_pr
     return status;
 }
 
+void rs_gradients_again(rs_gradients *g)
+{
+    for (size_t i = 0; i < g->uses.n; i++) {
+        rs_use *at = &g->uses.all[i];
+        rs_kept_give(&g->kept, at->own);
+        at->own = NULL, at->exponent = 0, at->apart = at->drowned = false, at->why = NULL;
+    }
+    for (size_t i = 0; g->uses.sums && i < g->uses.n_sums; i++) {
+        rs_use_sum *sum = &g->uses.sums[i];
+        rs_kept_give(&g->kept, sum->sum);
+        sum->sum = NULL, sum->exponent = 0;
+    }
+}
+
 void rs_gradients_close(rs_gradients *g)
 {
     if (!g) return;
+    rs_gradients_again(g);
+    rs_kept_close(&g->kept);
     rs_uses_close(&g->uses);
     rs_free(g);
 }
@@ -126,18 +144,28 @@ static rs_status tell_view(rs_gradients *g, const rs_gradient_view *view, rs_err
     return RS_OK;
 }
 
-/* A room of zeros, in *out unless there is one. */
-static rs_status zeros(rs_gradients *g, void **out, int64_t rows, int64_t cols, const char *what,
-                       rs_error *err)
+/* A room, in *out unless there is one: of zeros, or, where fresh is not NULL, of anything, which *fresh
+ * says then. */
+static rs_status sum_room(rs_gradients *g, void **out, int64_t rows, int64_t cols, const char *what,
+                          bool *fresh, rs_error *err)
 {
     size_t count, bytes;
+    if (fresh) *fresh = !*out;
     if (*out) return RS_OK;
     if (!rs_size_mul((size_t)rows, (size_t)cols, &count) ||
-        !rs_size_mul(count, g->ops->size, &bytes))
+        !rs_size_mul(count, g->ops->size, &bytes) || bytes > SIZE_MAX - g->ops->size)
         return rs_fail_memory(err, what, SIZE_MAX);
-    *out = rs_calloc(count + 1, g->ops->size);
+    *out = rs_kept_take(&g->kept, bytes + g->ops->size);
     if (!*out) return rs_fail_memory(err, what, bytes);
+    if (!fresh) memset(*out, 0, bytes);
     return RS_OK;
+}
+
+/* Such a room for what a use has of its own. */
+static rs_status own_room(rs_gradients *g, rs_use *at, bool *fresh, rs_error *err)
+{
+    const rs_parameter *p = &at->parameter;
+    return sum_room(g, &at->own, p->out, p->in, p->name, fresh, err);
 }
 
 /* Has numbers [count] of a sum be multiples of 2^exponent, which only doubles are of another than 0. */
@@ -186,7 +214,7 @@ static rs_status complete(rs_gradients *g, rs_use *at, rs_gradient_view *view, r
     if (at->shared < 0 || view->form == RS_GRADIENT_ZERO || g->plan.apart) return RS_OK;
     rs_use_sum *sum = &g->uses.sums[at->shared];
     bool fresh = !sum->sum;
-    RS_TRY(zeros(g, &sum->sum, sum->tensor->count, 1, sum->tensor->name, err));
+    RS_TRY(sum_room(g, &sum->sum, sum->tensor->count, 1, sum->tensor->name, NULL, err));
     rs_gradient_place place = at->parameter.place;
     place.data = sum->sum;
     return add_view(g, &place, sum->tensor->count, &sum->exponent, fresh, view);
@@ -214,7 +242,7 @@ rs_status rs_gradients_tell(rs_runner *run, const void *member, rs_parameter_par
     }
     bool fresh = !at->own;
     describe(g, view, at);
-    RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
+    RS_TRY(own_room(g, at, NULL, err));
     at->apart = view->apart && (fresh || at->apart);
     at->drowned = view->drowned || (!fresh && at->drowned);
     rs_gradient_place place = own_place(at);
@@ -257,14 +285,14 @@ rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const 
     return RS_OK;
 }
 
-rs_status rs_gradients_pieces(rs_runner *run, void **sum, const void *member,
+rs_status rs_gradients_pieces(rs_runner *run, void **sum, bool *fresh, const void *member,
                               rs_parameter_part part, rs_error *err)
 {
     rs_gradients *g = run->tape->into;
     rs_use *at = rs_uses_find(&g->uses, member, part);
     if (!at) return no_use(part, err);
     if (!at->own) at->exponent = run->tape->exponent;
-    RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
+    RS_TRY(own_room(g, at, fresh, err));
     rescale(at->own, at->parameter.out * at->parameter.in, &at->exponent, run->tape->exponent);
     *sum = at->own;
     return RS_OK;
@@ -286,7 +314,7 @@ static rs_status tell_own(rs_gradients *g, rs_use *at, rs_error *err)
                 at->parameter.place.ld == at->parameter.in;
     if (!same) {
         RS_TRY(complete(g, at, &view, err));
-        rs_free(at->own);
+        rs_kept_give(&g->kept, at->own);
         at->own = NULL;
         return RS_OK;
     }
@@ -304,7 +332,7 @@ rs_status rs_gradients_added(rs_runner *run, const void *member, rs_parameter_pa
     rs_use *at = rs_uses_find(&g->uses, member, part);
     if (!at) return no_use(part, err);
     if (g->plan.several) return RS_OK;
-    RS_TRY(zeros(g, &at->own, at->parameter.out, at->parameter.in, at->parameter.name, err));
+    RS_TRY(own_room(g, at, NULL, err));
     return tell_own(g, at, err);
 }
 

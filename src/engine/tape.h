@@ -144,9 +144,10 @@ rs_status rs_gradients_tell_number(rs_runner *run, const double *member, rs_para
 /* Everything of a branch but its skip and scale is 0. */
 rs_status rs_gradients_tell_zero(rs_runner *run, const rs_branch *branch, const char *why,
                                  rs_error *err);
-/* For a gradient that comes in pieces: *sum is where they are added, [out, in] row by row, and 0 at
- * first; when all are there, `added` says so. */
-rs_status rs_gradients_pieces(rs_runner *run, void **sum, const void *member,
+/* For a gradient that comes in pieces: *sum is where they are added, [out, in] row by row; when all are
+ * there, `added` says so. It is 0 at first where fresh is NULL; else *fresh says that it has no
+ * numbers yet, and the first piece is written there. */
+rs_status rs_gradients_pieces(rs_runner *run, void **sum, bool *fresh, const void *member,
                               rs_parameter_part part, rs_error *err);
 rs_status rs_gradients_added(rs_runner *run, const void *member, rs_parameter_part part,
                              rs_error *err);

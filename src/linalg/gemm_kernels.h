@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* Terms of a sum that are taken together, and rows of A that are copied together. */
-enum { GEMM_DEPTH = 256, GEMM_ROWS = 96 };
+enum { GEMM_DEPTH = 384, GEMM_ROWS = 96 };
 
 /* One product. A[i][p] = a[i*a_row + p*a_col], B[p][j] = b[p*b_row + j*b_col]: one of the two steps of
  * each is 1. rs_strips_of_: a copy of B's columns j .. j+n-1, terms p .. p+k-1 (p is where a stretch

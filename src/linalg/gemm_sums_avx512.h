@@ -4,8 +4,10 @@
  *
  * sums_f32, sums_f64: sum[i][w] = sum over p < k of a's number (i, p) times b's vector (p, w). Number
  * (i, p) is i*a_row + p*a_term bytes behind `a`, the two vectors of p are p*b_term bytes behind `b`; a
- * line from `next` on is asked for every four terms. Terms are added one by one in order, each by one
- * fused multiply-add.
+ * line from `next` on is asked for every four terms, and during the last 48 terms the rows of C, which begin
+ * at `c`, c_row bytes apart: asked for earlier, rows that lie 4096 bytes apart push one another and b
+ * out of the nearest cache before they are wanted. Terms are added one by one in order, each by one fused
+ * multiply-add.
  */
 #ifndef RS_LINALG_GEMM_SUMS_AVX512_H
 #define RS_LINALG_GEMM_SUMS_AVX512_H
@@ -16,8 +18,10 @@
 typedef struct sums_operands {
     const void *a, *b, *next;
     int64_t a_row, a_term, b_term, k;
+    const void *c;
+    int64_t c_row;
 } sums_operands;
-_Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, k) == 48, "seven words of 8 bytes");
+_Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, c_row) == 64, "nine words of 8 bytes");
 
 /* Lines of assembly stand as they are. */
 /* clang-format off */
@@ -49,11 +53,12 @@ _Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, k) == 48, "seven w
     SUMS_ROWS(type, "rdx", 2, 3, 4, 12, 13, 14, 15, 16, 17)                                       \
     SUMS_ROWS(type, "rsi", 5, 6, 7, 18, 19, 20, 21, 22, 23)
 
-/* r11: next; r12: terms that are left, less four while four are taken at once. A macro of the assembler
- * has a term's text stand once. */
+/* r11: next; r12: terms that are left, less four while four are taken at once, less 52 before rows of C
+ * are asked for; r13: such a row, r14: c_row. A macro of the assembler has a term's text stand once. */
 #define SUMS_TEXT(type)                                                                           \
     SUMS_LOAD(0, "rax") SUMS_LOAD(8, "rdi") SUMS_LOAD(16, "r11") SUMS_LOAD(24, "r8")              \
-    SUMS_LOAD(32, "r9") SUMS_LOAD(40, "r10") SUMS_LOAD(48, "r12")                                 \
+    SUMS_LOAD(32, "r9") SUMS_LOAD(40, "r10") SUMS_LOAD(48, "r12") SUMS_LOAD(56, "r13")            \
+    SUMS_LOAD(64, "r14")                                                                          \
     "lea (%%r8,%%r8,2),%%rsi\n\t"                                                                 \
     "lea (%%rax,%%rsi),%%rcx\n\t"                                                                 \
     "lea (%%rax,%%rsi,2),%%rdx\n\t"                                                               \
@@ -65,7 +70,7 @@ _Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, k) == 48, "seven w
     ".macro rs_sums_term\n\t"                                                                     \
     SUMS_TERM(type)                                                                               \
     ".endm\n\t"                                                                                   \
-    "sub $4,%%r12\n\t"                                                                            \
+    "sub $52,%%r12\n\t"                                                                           \
     "js 2f\n\t"                                                                                   \
     ".p2align 5\n"                                                                                \
     "1:\tprefetcht1 (%%r11)\n\t"                                                                  \
@@ -73,12 +78,24 @@ _Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, k) == 48, "seven w
     "rs_sums_term\n\trs_sums_term\n\trs_sums_term\n\trs_sums_term\n\t"                            \
     "sub $4,%%r12\n\t"                                                                            \
     "jns 1b\n"                                                                                    \
-    "2:\tadd $4,%%r12\n\t"                                                                        \
-    "jz 4f\n"                                                                                     \
-    "3:\trs_sums_term\n\t"                                                                        \
+    "2:\tadd $48,%%r12\n\t"                                                                       \
+    "js 4f\n\t"                                                                                   \
+    ".p2align 5\n"                                                                                \
+    "3:\tprefetcht1 (%%r11)\n\t"                                                                  \
+    "prefetcht0 (%%r13)\n\t"                                                                      \
+    "prefetcht0 64(%%r13)\n\t"                                                                    \
+    "prefetcht0 127(%%r13)\n\t"                                                                   \
+    "add $64,%%r11\n\t"                                                                           \
+    "add %%r14,%%r13\n\t"                                                                         \
+    "rs_sums_term\n\trs_sums_term\n\trs_sums_term\n\trs_sums_term\n\t"                            \
+    "sub $4,%%r12\n\t"                                                                            \
+    "jns 3b\n"                                                                                    \
+    "4:\tadd $4,%%r12\n\t"                                                                        \
+    "jz 6f\n"                                                                                     \
+    "5:\trs_sums_term\n\t"                                                                        \
     "dec %%r12\n\t"                                                                               \
-    "jnz 3b\n"                                                                                    \
-    "4:\t.purgem rs_sums_term\n"
+    "jnz 5b\n"                                                                                    \
+    "6:\t.purgem rs_sums_term\n"
 
 #define SUMS(suffix, real, type)                                                                  \
     typedef real sums_lanes_##suffix __attribute__((vector_size(64)));                            \
@@ -93,7 +110,7 @@ _Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, k) == 48, "seven w
               "=&v"(s[7][1]), "=&v"(s[8][0]), "=&v"(s[8][1]), "=&v"(s[9][0]), "=&v"(s[9][1]),     \
               "=&v"(s[10][0]), "=&v"(s[10][1]), "=&v"(s[11][0]), "=&v"(s[11][1])                  \
             : [of] "r"(of)                                                                        \
-            : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "xmm0", "xmm1", \
+            : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "xmm0", "xmm1", \
               "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "cc", "memory");                    \
     }
 

@@ -24,6 +24,9 @@ typedef struct part {
 typedef struct worker {
     rs_runner *runner; /* the caller's where the batch is whole */
     rs_weights *weights;
+    rs_gradients *gradients;
+    rs_gradient_tap take; /* into the sink of the part that it runs */
+    const rs_gradient_tap *taps[1];
 } worker;
 
 struct rs_crew {
@@ -59,10 +62,26 @@ int64_t rs_crew_sinks(int64_t parts, int threads)
 
 /* ---- opening ---- */
 
+static rs_status take_gradient(void *user, const rs_gradient_view *view, rs_error *err)
+{
+    return rs_trained_take(user, view, err);
+}
+
+static rs_status open_gradients(worker *w, const rs_crew *crew, const rs_context *context,
+                                rs_error *err)
+{
+    const rs_gradient_plan plan = {.numbers = crew->list->told};
+    w->take.parameter = take_gradient;
+    w->taps[0] = &w->take;
+    return rs_gradients_open(&w->gradients, crew->list->network, crew->precision, &plan, w->taps, 1,
+                             context, err);
+}
+
 static rs_status open_worker(worker *w, rs_crew *crew, rs_error *err)
 {
     RS_TRY(rs_weights_open(&w->weights, crew->precision, UINT64_MAX, err));
-    return rs_runner_open(&w->runner, crew->list->network, w->weights, &crew->alone, err);
+    RS_TRY(rs_runner_open(&w->runner, crew->list->network, w->weights, &crew->alone, err));
+    return open_gradients(w, crew, &crew->alone, err);
 }
 
 static rs_status open_parts(rs_crew *crew, int64_t samples, rs_runner *runner, rs_error *err)
@@ -76,7 +95,7 @@ static rs_status open_parts(rs_crew *crew, int64_t samples, rs_runner *runner, r
     crew->parts[0].sink = crew->sinks;
     if (crew->n == 1) {
         crew->workers[0].runner = runner;
-        return RS_OK;
+        return open_gradients(&crew->workers[0], crew, crew->context, err);
     }
     for (int64_t i = 1; i < crew->n_sinks; i++)
         RS_TRY(rs_trained_sink_open(&crew->sinks[i], crew->list, err));
@@ -116,9 +135,11 @@ void rs_crew_close(rs_crew *crew)
     if (!crew) return;
     for (int64_t i = 0; i < crew->n && crew->parts; i++)
         rs_free(crew->parts[i].begin);
-    for (int64_t i = 0; i < crew->n_workers && crew->workers && crew->n > 1; i++) {
-        rs_runner_close(crew->workers[i].runner);
-        rs_weights_close(crew->workers[i].weights);
+    for (int64_t i = 0; i < crew->n_workers && crew->workers; i++) {
+        worker *w = &crew->workers[i];
+        rs_gradients_close(w->gradients);
+        if (crew->n > 1) rs_runner_close(w->runner);
+        rs_weights_close(w->weights);
     }
     for (int64_t i = 1; i < crew->n_sinks && crew->sinks; i++)
         rs_trained_sink_close(&crew->sinks[i]);
@@ -153,27 +174,15 @@ static void cut(part *p, const rs_feed *f, const rs_loss *wanted, const rs_dropo
     p->batch.dropout = &p->dropout;
 }
 
-static rs_status take_gradient(void *user, const rs_gradient_view *view, rs_error *err)
-{
-    return rs_trained_take(user, view, err);
-}
-
 /* One batch, or part of it, into a sink. */
-static rs_status run_back(part *p, rs_runner *runner, const rs_crew *crew,
-                          const rs_context *context, rs_error *err)
+static rs_status run_back(part *p, worker *w, rs_error *err)
 {
-    const rs_gradient_tap take = {.user = p->sink, .parameter = take_gradient};
-    const rs_gradient_tap *const taps[] = {&take};
-    const rs_gradient_plan plan = {.numbers = crew->list->told};
-    rs_gradients *gradients = NULL;
-    RS_TRY(rs_gradients_open(&gradients, crew->list->network, crew->precision, &plan, taps, 1,
-                             context, err));
-    rs_status status =
-        rs_runner_gradient(&p->value, runner, &p->batch, &p->loss, gradients, NULL, 0, err);
-    if (status == RS_OK) status = rs_gradients_finish(gradients, err);
-    rs_gradients_close(gradients);
-    p->flops = rs_runner_flops(runner);
-    return status;
+    w->take.user = p->sink;
+    rs_gradients_again(w->gradients);
+    RS_TRY(
+        rs_runner_gradient(&p->value, w->runner, &p->batch, &p->loss, w->gradients, NULL, 0, err));
+    p->flops = rs_runner_flops(w->runner);
+    return rs_gradients_finish(w->gradients, err);
 }
 
 static rs_status run_whole(double *loss, rs_crew *crew, const rs_feed *feed, const rs_loss *wanted,
@@ -184,12 +193,12 @@ static rs_status run_whole(double *loss, rs_crew *crew, const rs_feed *feed, con
     p->batch.dropout = dropout;
     p->loss = *wanted;
     p->value = 0;
-    RS_TRY(run_back(p, crew->workers[0].runner, crew, crew->context, err));
+    RS_TRY(run_back(p, &crew->workers[0], err));
     *loss += p->value;
     return RS_OK;
 }
 
-static void run_part(rs_crew *crew, int64_t i, const worker *w, const rs_feed *feed,
+static void run_part(rs_crew *crew, int64_t i, worker *w, const rs_feed *feed,
                      const rs_loss *wanted, const rs_dropout *dropout)
 {
     part *p = &crew->parts[i];
@@ -200,7 +209,7 @@ static void run_part(rs_crew *crew, int64_t i, const worker *w, const rs_feed *f
     if (i > 0) rs_trained_begin(p->sink);
     p->value = p->flops = 0;
     p->status = RS_OK;
-    if (p->batch.samples > 0) p->status = run_back(p, w->runner, crew, &crew->alone, &p->err);
+    if (p->batch.samples > 0) p->status = run_back(p, w, &p->err);
     rs_trained_end(p->sink);
 }
 

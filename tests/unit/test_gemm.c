@@ -29,7 +29,7 @@ static int64_t below(uint64_t *state, int64_t n)
 static instance draw(uint64_t *state)
 {
     const int64_t near[] = {1, 2, 3, 5, 11, 12, 13, 24, 31, 32, 33, 48, 95, 96, 97, 130};
-    const int64_t deep[] = {1, 2, 3, 4, 7, 64, 255, 256, 257, 513};
+    const int64_t deep[] = {1, 2, 3, 4, 7, 64, 383, 384, 385, 769};
     const double factors[] = {0, 1, -.5, 2};
     instance i = {.m = near[below(state, 16)],
                   .n = near[below(state, 16)],
