@@ -44,8 +44,9 @@ typedef struct minima {
  * in the literature): 1...end have not converged. Before it are `above` rows of other blocks. */
 typedef struct lane {
     const rs_bidiagonal *item; /* NULL: the lane is idle */
-    double *whole;             /* [4n + 1]; [0] is not used */
-    double *z;                 /* = whole + 4 above */
+    double *values;            /* [n + 1] what has converged, of row i at i */
+    double *whole; /* [4n + 1], and what transforms of longer blocks pass over; [0] is not used */
+    double *z;     /* = whole + 4 above */
     int64_t n, above, end, end_before;
     int64_t tries;         /* transforms that the block may still take */
     int pp, kind;          /* kind of the shift, as in Working Note 155 */
@@ -64,7 +65,7 @@ static verdict load(lane *t, const rs_bidiagonal *item)
 {
     int64_t n = item->n;
     double *z = t->whole, beside = 0;
-    *t = (lane){.item = item, .whole = z, .z = z, .n = n, .end = n};
+    *t = (lane){.item = item, .values = t->values, .whole = z, .z = z, .n = n, .end = n};
     if (n < 3) return GIVE_UP;
     for (int64_t i = 0; i < n; i++)
         t->largest = greater(t->largest, fabs(item->d[i]));
@@ -164,8 +165,8 @@ static void last_two(lane *t)
         *last *= *first / sum;
         *first = sum;
     }
-    t->z[4 * t->end - 7] = *first + t->sigma;
-    t->z[4 * t->end - 3] = *last + t->sigma;
+    t->values[t->above + t->end - 1] = *first + t->sigma;
+    t->values[t->above + t->end] = *last + t->sigma;
     t->end -= 2;
 }
 
@@ -177,7 +178,7 @@ static void deflate(lane *t)
         int64_t i = 4 * t->end + t->pp;
         if (t->end == 1 || (t->end > 2 && !(z[i - 5] > NEGLIGIBLE * (t->sigma + z[i - 3]) &&
                                             z[i - 2 * t->pp - 4] > NEGLIGIBLE * z[i - 7]))) {
-            z[4 * t->end - 3] = z[i - 3] + t->sigma;
+            t->values[t->above + t->end] = z[i - 3] + t->sigma;
             t->end--;
         } else if (t->end == 2 || !(z[i - 9] > NEGLIGIBLE * t->sigma &&
                                     z[i - 2 * t->pp - 8] > NEGLIGIBLE * z[i - 11])) {
@@ -335,7 +336,7 @@ static double shift(lane *t)
 /* The variables of two transforms under way: d of the row at hand, and below which it counts as 0
  * (for a shift of 0); the least d and the least e until now. */
 typedef struct transform {
-    pair d, tau, zero, d_least, e_least;
+    pair d, tau, zero, d_least, e_least, rows;
 } transform;
 
 static void begin(transform *now, int j, lane *t)
@@ -348,6 +349,7 @@ static void begin(transform *now, int j, lane *t)
     now[j / 2].tau[j % 2] = t->tau;
     now[j / 2].zero[j % 2] = t->tau != 0 ? -INFINITY : zero;
     now[j / 2].e_least[j % 2] = t->z[5 + t->pp];
+    now[j / 2].rows[j % 2] = (double)t->left;
 }
 
 /* A row near the end, where it matters that no product underflows. i: 4 × row − pp. */
@@ -489,24 +491,25 @@ static rs_status finish(const lane *t, verdict v, rs_error *err)
         return rs_fail(err, RS_E_LAPACK, "singular values", NULL, "dbdsqr gave up (info %d)",
                        (int)info);
     }
-    double *z = t->whole, factor = t->largest / t->scale;
+    double factor = t->largest / t->scale;
+    rs_sort_doubles(t->values + 1, t->n);
     for (int64_t i = 0; i < t->n; i++)
-        z[i + 1] = z[4 * i + 1];
-    rs_sort_doubles(z + 1, t->n);
-    for (int64_t i = 0; i < t->n; i++)
-        item->d[i] = sqrt(z[t->n - i]) * factor;
+        item->d[i] = sqrt(t->values[t->n - i]) * factor;
     return RS_OK;
 }
 
 /* ---- all lanes ---- */
 
-/* One row of two lanes: from (q, e) at a and b to (q', e') at a_out and b_out. */
-static inline void row(transform *w, const double *a, const double *b, double *a_out, double *b_out)
+/* Row `at` of two lanes: from (q, e) at a and b to (q', e') at a_out and b_out. Of a lane that has no such
+ * row what is written lies behind its block, and nothing else changes. */
+static inline void row(transform *w, pair at, const double *a, const double *b, double *a_out,
+                       double *b_out)
 {
     pair e = {a[0], b[0]}, q = {a[2], b[2]};
     pair sum = w->d + e, ratio = q / sum, next = w->d * ratio - w->tau, e_next = e * ratio;
-    w->d = (pair)(~(mask)(next < w->zero) & (mask)next);
-    mask less = w->d < w->d_least, fewer = e_next < w->e_least;
+    mask here = at < w->rows, kept = ~(next < w->zero) & here;
+    w->d = (pair)((kept & (mask)next) | (~here & (mask)w->d));
+    mask less = w->d < w->d_least, fewer = (e_next < w->e_least) & here;
     w->d_least = (pair)((less & (mask)w->d) | (~less & (mask)w->d_least));
     w->e_least = (pair)((fewer & (mask)e_next) | (~fewer & (mask)w->e_least));
     a_out[0] = sum[0], b_out[0] = sum[1];
@@ -517,20 +520,20 @@ static void transform_together(transform now[LANES / 2], const lane *all, int la
 {
     double *in[LANES], *out[LANES];
     for (int j = 0; j < lanes; j++) {
-        int64_t done = all[j].end - 3 - all[j].left;
-        in[j] = all[j].z + 4 * (done + 1) - 1 + all[j].pp;
-        out[j] = all[j].z + 4 * (done + 1) - 2 - all[j].pp;
+        in[j] = all[j].z + 3 + all[j].pp;
+        out[j] = all[j].z + 2 - all[j].pp;
     }
     transform first = now[0], second = now[1], third = now[2], fourth = now[3];
-    for (int64_t i = 0; i < 4 * rows && lanes == LANES; i += 4) {
-        row(&first, in[0] + i, in[1] + i, out[0] + i, out[1] + i);
-        row(&second, in[2] + i, in[3] + i, out[2] + i, out[3] + i);
-        row(&third, in[4] + i, in[5] + i, out[4] + i, out[5] + i);
-        row(&fourth, in[6] + i, in[7] + i, out[6] + i, out[7] + i);
+    pair at = {0, 0};
+    for (int64_t i = 0; i < 4 * rows && lanes == LANES; i += 4, at += 1) {
+        row(&first, at, in[0] + i, in[1] + i, out[0] + i, out[1] + i);
+        row(&second, at, in[2] + i, in[3] + i, out[2] + i, out[3] + i);
+        row(&third, at, in[4] + i, in[5] + i, out[4] + i, out[5] + i);
+        row(&fourth, at, in[6] + i, in[7] + i, out[6] + i, out[7] + i);
     }
-    for (int64_t i = 0; i < 4 * rows && lanes < LANES; i += 4) {
-        row(&first, in[0] + i, in[1] + i, out[0] + i, out[1] + i);
-        row(&second, in[2] + i, in[3] + i, out[2] + i, out[3] + i);
+    for (int64_t i = 0; i < 4 * rows && lanes < LANES; i += 4, at += 1) {
+        row(&first, at, in[0] + i, in[1] + i, out[0] + i, out[1] + i);
+        row(&second, at, in[2] + i, in[3] + i, out[2] + i, out[3] + i);
     }
     now[0] = first, now[1] = second, now[2] = third, now[3] = fourth;
 }
@@ -541,12 +544,10 @@ typedef struct queue {
     int64_t rows; /* of the largest */
 } queue;
 
-/* An idle lane runs along on a matrix of ones. */
-static void rest(lane *t, int64_t rows)
+/* An idle lane takes part in no row. */
+static void rest(lane *t)
 {
-    *t = (lane){.whole = t->whole, .z = t->whole, .end = rows + 3};
-    for (int64_t i = 0; i < 4 * rows + 8; i++)
-        t->z[i] = 1;
+    *t = (lane){.values = t->values, .whole = t->whole, .z = t->whole, .end = 3};
 }
 
 /* Gives lane j its next transform: of its matrix, or of the next one that needs any. */
@@ -556,7 +557,7 @@ static rs_status refill(transform *now, int j, lane *t, queue *q, rs_error *err)
     while (v != TRANSFORM) {
         if (t->item) RS_TRY(finish(t, v, err));
         if (q->next == q->count) {
-            rest(t, q->rows);
+            rest(t);
             break;
         }
         v = start(t, &q->items[q->next++]);
@@ -565,20 +566,21 @@ static rs_status refill(transform *now, int j, lane *t, queue *q, rs_error *err)
     return RS_OK;
 }
 
-static int64_t fewest(const lane *all, int lanes, bool *busy)
+/* Rows of the longest transform; busy: whether there is any. */
+static int64_t most_rows(const lane *all, int lanes, bool *busy)
 {
-    int64_t rows = all[0].left;
+    int64_t rows = 0;
     *busy = false;
     for (int j = 0; j < lanes; j++) {
         *busy = *busy || all[j].item;
-        if (all[j].left < rows) rows = all[j].left;
+        if (all[j].left > rows) rows = all[j].left;
     }
     return rows;
 }
 
 size_t rs_bidiagonal_work(int64_t n)
 {
-    return (size_t)(LANES * (4 * n + 8));
+    return (size_t)(LANES * (n + 1 + 8 * n + 8));
 }
 
 rs_status rs_bidiagonal_values(const rs_bidiagonal *items, size_t count, double *work,
@@ -593,16 +595,16 @@ rs_status rs_bidiagonal_values(const rs_bidiagonal *items, size_t count, double 
     for (size_t i = 0; i < count; i++)
         if (items[i].n > q.rows) q.rows = items[i].n;
     for (int j = 0; j < lanes; j++) {
-        all[j].whole = work + j * (4 * q.rows + 8);
+        all[j].values = work + j * (9 * q.rows + 9);
+        all[j].whole = all[j].values + q.rows + 1;
+        memset(all[j].whole, 0, (size_t)(8 * q.rows + 8) * sizeof *work);
         RS_TRY(refill(now, j, &all[j], &q, err));
     }
-    for (int64_t rows = fewest(all, lanes, &busy); busy; rows = fewest(all, lanes, &busy)) {
+    for (int64_t rows = most_rows(all, lanes, &busy); busy; rows = most_rows(all, lanes, &busy)) {
         transform_together(now, all, lanes, rows);
         for (int j = 0; j < lanes; j++) {
-            all[j].left -= rows;
-            if (all[j].left > 0) continue;
             if (all[j].item) finish_transform(now, j, &all[j]);
-            RS_TRY(refill(now, j, &all[j], &q, err));
+            if (all[j].item || q.next < q.count) RS_TRY(refill(now, j, &all[j], &q, err));
         }
     }
     return RS_OK;

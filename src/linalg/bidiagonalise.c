@@ -6,8 +6,7 @@
 #include <math.h>
 
 /* x [n] becomes v with v_0 = 1, and *beta what is left of x: (I - tau v v^T) x = beta e_0. Returns tau, 0
- * where the squares behind x_0 sum up to `least` at most and are left out: of smaller ones a sum has no digits,
- * and what is made by it is no reflection. */
+ * where the squares behind x_0 sum up to `least` at most and are left out. */
 static double reflect(double *beta, double *x, int64_t n, double least)
 {
     double alpha = x[0], tail = rs_dot(x + 1, x + 1, n - 1), tau = 0;
@@ -42,9 +41,14 @@ static void update(double *m, int64_t ld, int64_t k, const pair *p)
     }
 }
 
+double rs_bidiagonalise_least(double largest)
+{
+    return largest * largest * 0x1p-208; /* numbers of 2^-104 of the largest */
+}
+
 void rs_bidiagonalise(double *d, double *e, double *matrix, int64_t n, double largest, double *work)
 {
-    double least = largest * largest * 0x1p-208; /* numbers of 2^-104 of the largest */
+    double least = rs_bidiagonalise_least(largest);
     pair p = {.w = work, .u = work + n, .z = work + 2 * n};
     for (int64_t i = 0; i < n; i++) {
         int64_t k = n - i - 1;

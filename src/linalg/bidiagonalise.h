@@ -14,5 +14,8 @@
 #define RS_BIDIAGONALISE_LEAST 1e-100
 void rs_bidiagonalise(double *d, double *e, double *matrix, int64_t n, double largest,
                       double *work);
+/* What the squares of a vector must sum up to, where the largest entry is `largest`, to be reflected: smaller
+ * sums have no digits, and what is made by them is no reflection. */
+double rs_bidiagonalise_least(double largest);
 
 #endif

@@ -49,9 +49,10 @@ enum { TOGETHER = 8 };
 
 typedef struct workspace {
     double *ux, *uy, *sigma, *beside, *work, *ratios; /* sigma, beside: [TOGETHER, k] */
+    rs_squares squares;
 } workspace;
 
-/* A product's bidiagonal matrix. */
+/* A product, which is to become bidiagonal. */
 static rs_status draw_one(rs_bidiagonal *out, workspace *w, int64_t k, double p, double q,
                           rs_random *random, rs_error *err)
 {
@@ -59,7 +60,7 @@ static rs_status draw_one(rs_bidiagonal *out, workspace *w, int64_t k, double p,
     rs_bartlett(w->uy, k, q, random);
     cblas_dtrmm(CblasRowMajor, CblasRight, CblasUpper, CblasTrans, CblasNonUnit, (blasint)k,
                 (blasint)k, 1.0, w->uy, (blasint)k, w->ux, (blasint)k);
-    return rs_matrix_bidiagonal(out, w->ux, w->work, err);
+    return rs_squares_add(&w->squares, out, w->ux, w->work, err);
 }
 
 static void add_trial(rs_null_model *sum, workspace *w, const double *sigma, int64_t trial,
@@ -98,6 +99,7 @@ static rs_status draw(rs_null_model *out, workspace *w, const double shape[3], d
                 .n = out->k, .d = w->sigma + i * out->k, .e = w->beside + i * out->k};
             RS_TRY(draw_one(&items[i], w, out->k, shape[1], shape[2], &random, err));
         }
+        rs_squares_finish(&w->squares);
         RS_TRY(rs_bidiagonal_values(items, (size_t)n, w->work, err));
         for (int64_t i = 0; i < n; i++)
             add_trial(out, w, items[i].d, t + i, inner, half_norm);
@@ -131,18 +133,19 @@ rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r,
     int64_t k = (int64_t)shape[0];
     *out = (rs_null_model){.trials = trials_for(k), .k = k};
     size_t square = (size_t)(k * k);
-    size_t work = rs_matrix_bidiagonal_work(k), other = rs_bidiagonal_work(k);
+    size_t work = rs_squares_work(k), other = rs_bidiagonal_work(k);
     workspace w = {.ux = rs_malloc(square, sizeof(double)),
                    .uy = rs_malloc(square, sizeof(double)),
                    .sigma = rs_malloc(TOGETHER * (size_t)k, sizeof(double)),
                    .beside = rs_malloc(TOGETHER * (size_t)k, sizeof(double)),
                    .work = rs_malloc(work > other ? work : other, sizeof(double)),
-                   .ratios = rs_malloc((size_t)(k * out->trials), sizeof(double))};
+                   .ratios = rs_malloc((size_t)(k * out->trials), sizeof(double)),
+                   .squares = {.room = rs_malloc(rs_squares_room(k), sizeof(double))}};
     out->band_low = rs_malloc((size_t)k, sizeof(double));
     out->band_high = rs_malloc((size_t)k, sizeof(double));
     rs_status status;
-    if (!w.ux || !w.uy || !w.sigma || !w.beside || !w.work || !w.ratios || !out->band_low ||
-        !out->band_high)
+    if (!w.ux || !w.uy || !w.sigma || !w.beside || !w.work || !w.ratios || !w.squares.room ||
+        !out->band_low || !out->band_high)
         status = rs_fail_memory(err, "null model", square * sizeof(double));
     else
         status = draw(out, &w, shape, (double)r * shrink,
@@ -153,6 +156,7 @@ rs_status rs_null_model_new(rs_null_model *out, int64_t m, int64_t n, int64_t r,
     rs_free(w.beside);
     rs_free(w.work);
     rs_free(w.ratios);
+    rs_free(w.squares.room);
     if (status != RS_OK) {
         rs_null_model_free(out);
         return status;

@@ -13,7 +13,6 @@
 #include "linalg/spectrum.h"
 
 #include "base/memory.h"
-#include "linalg/bidiagonalise.h"
 #include "linalg/blas.h"
 
 #include <float.h>
@@ -25,8 +24,6 @@ static const double LEAST_PIVOT = 1e-8;
 /* Below this ratio σ_k/σ₁ the bidiagonal SVD's absolute error is no longer small for σ_k: Jacobi
  * instead. */
 static const double LEAST_RATIO = 1e-5;
-/* Up to this size a matrix is bidiagonal before LAPACK's calls for it are prepared. */
-enum { SMALL = 128 };
 /* Agreement of tr(XY) with Σσ², relative. */
 static const double CHECK = 1e-12;
 
@@ -92,16 +89,7 @@ static rs_status jacobi(double *sigma, double *matrix, int64_t rows, int64_t col
 
 size_t rs_gram_work(int64_t r)
 {
-    return (size_t)(3 * r * r + 64 * r + 64); /* covers r² + r + rs_eigenvalue_work(r), too */
-}
-
-/* The largest magnitude; four running maxima, for one alone would wait for itself. */
-static double largest_of(const double *x, size_t n)
-{
-    double largest[4] = {0};
-    for (size_t i = 0; i < n; i++)
-        if (fabs(x[i]) > largest[i % 4]) largest[i % 4] = fabs(x[i]);
-    return fmax(fmax(largest[0], largest[1]), fmax(largest[2], largest[3]));
+    return (size_t)(3 * r * r + 80 * r + 80); /* covers r² + r + rs_eigenvalue_work(r), too */
 }
 
 /* U_X U_Yᵀ of X = U_XᵀU_X and Y = U_YᵀU_Y: with A = Q_A U_X and B = Q_B U_Y it has the singular
@@ -118,40 +106,8 @@ static bool small_product(double *product, const double *x, const double *y, int
     return true;
 }
 
-size_t rs_matrix_bidiagonal_work(int64_t r)
-{
-    return (size_t)(r * r + 64 * r + 64);
-}
-
-/* dgesvd's first half. Where the largest entry is so small or large that dgesvd would rescale, it does all
- * of it, and *out is empty. */
-static lapack_int bidiagonalise(rs_bidiagonal *out, double *matrix, double *work)
-{
-    int64_t r = out->n;
-    lapack_int n = (lapack_int)r, size = (lapack_int)rs_matrix_bidiagonal_work(r);
-    double largest = largest_of(matrix, (size_t)(r * r)), least = sqrt(DBL_MIN) / DBL_EPSILON;
-    if (r <= SMALL && largest >= RS_BIDIAGONALISE_LEAST && largest <= 1 / RS_BIDIAGONALISE_LEAST) {
-        rs_bidiagonalise(out->d, out->e, matrix, r, largest, work);
-        return 0;
-    }
-    if (largest >= least && largest <= 1 / least)
-        return LAPACKE_dgebrd_work(LAPACK_COL_MAJOR, n, n, matrix, n, out->d, out->e, work,
-                                   work + r, work + 2 * r, size - 2 * n);
-    out->n = 0;
-    return LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', n, n, matrix, n, out->d, NULL, 1, NULL,
-                               1, work, size);
-}
-
-rs_status rs_matrix_bidiagonal(rs_bidiagonal *out, double *matrix, double *work, rs_error *err)
-{
-    lapack_int info = bidiagonalise(out, matrix, work);
-    if (info == 0) return RS_OK;
-    return rs_fail(err, RS_E_LAPACK, "singular values", NULL, "dgebrd gave up (info %d)",
-                   (int)info);
-}
-
-rs_status rs_gram_bidiagonal(rs_bidiagonal *out, bool *trusted, const double *x, const double *y,
-                             double *work, rs_error *err)
+rs_status rs_gram_bidiagonal(rs_bidiagonal *out, rs_squares *all, bool *trusted, const double *x,
+                             const double *y, double *work, rs_error *err)
 {
     int64_t r = out->n;
     double *product = work, *uy = product + r * r, *lapack = uy + r * r;
@@ -162,7 +118,7 @@ rs_status rs_gram_bidiagonal(rs_bidiagonal *out, bool *trusted, const double *x,
         return RS_OK;
     }
     *trusted = small_product(product, x, y, r, uy);
-    if (*trusted) return rs_matrix_bidiagonal(out, product, lapack, err);
+    if (*trusted) return rs_squares_add(all, out, product, lapack, err);
     out->n = 0;
     return RS_OK;
 }

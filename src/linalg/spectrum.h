@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "base/error.h"
 #include "linalg/bidiagonal.h"
+#include "linalg/squares.h"
 #include "linalg/tridiagonal.h"
 
 #include <stdint.h>
@@ -15,8 +16,10 @@
  * filled), by Cholesky X = L_X L_Xᵀ, Y = L_Y L_Yᵀ and σ(L_Xᵀ L_Y) (docs/theory/products.md, 6,
  * route ii-b), in three steps, so that several products can share the second:
  *
- *     rs_gram_bidiagonal      reduces L_Xᵀ L_Y to *out, where the caller has put n = r and memory
- *                             for r numbers in d and in e; n = 0 where d has the values already
+ *     rs_gram_bidiagonal      adds L_Xᵀ L_Y to matrices that are reduced together
+ *                             (linalg/squares.h; rs_squares_finish behind the last of them), to *out,
+ *                             where the caller has put n = r and memory for r numbers in d and in e;
+ *                             n = 0 where d has the values already
  *     rs_bidiagonal_values    turns d into the r values, descending
  *     rs_gram_refine          finds them again where small ones need more digits, and checks them
  *
@@ -25,16 +28,11 @@
  * do) or tr(XY) = Σσ² (last step) says that the Grams lost the small values: the caller then uses
  * rs_factor_spectrum on the factors themselves.
  */
-rs_status rs_gram_bidiagonal(rs_bidiagonal *out, bool *trusted, const double *x, const double *y,
-                             double *work, rs_error *err);
+rs_status rs_gram_bidiagonal(rs_bidiagonal *out, rs_squares *all, bool *trusted, const double *x,
+                             const double *y, double *work, rs_error *err);
 rs_status rs_gram_refine(double *sigma, bool *trusted, const double *x, const double *y,
                          double trace_xy, int64_t r, double *work, rs_error *err);
 size_t rs_gram_work(int64_t r);
-
-/* The second half of the first step alone: reduces a matrix [n, n], n = out->n, which is overwritten, as
- * above. work: rs_matrix_bidiagonal_work(n) doubles. */
-rs_status rs_matrix_bidiagonal(rs_bidiagonal *out, double *matrix, double *work, rs_error *err);
-size_t rs_matrix_bidiagonal_work(int64_t r);
 
 /* Replaces x, a copy of the Gram X (r×r), by the upper triangle U of X = UᵀU, zeros below; false
  * where X is not safely positive definite: a pivot has lost half of its digits. */

@@ -141,13 +141,15 @@ static rs_status fill_grams(rs_heads_batch *b, const rs_context *context, rs_err
 static rs_status reserve_scratch(rs_scratch *s, const rs_heads_batch *b, rs_error *err)
 {
     size_t square = b->largest * b->largest, work = rs_gram_work((int64_t)b->largest),
-           vectors = RS_PAIRS_AT_ONCE * 3 * b->largest, doubles = 2 * square + work + vectors;
+           vectors = RS_PAIRS_AT_ONCE * 3 * b->largest, room = rs_squares_room((int64_t)b->largest),
+           doubles = 2 * square + work + vectors + room;
     s->q = rs_malloc(doubles, sizeof(double));
     s->members = rs_malloc(b->n_slots, sizeof *s->members);
     if (!s->q || !s->members) return rs_fail_memory(err, "head products", doubles * sizeof(double));
     s->x = s->q + square;
     s->work = s->x + square;
     s->vectors = s->work + work;
+    s->squares = (rs_squares){.room = s->vectors + vectors};
     return RS_OK;
 }
 

@@ -4,6 +4,7 @@
 #ifndef RS_SCAN_HEADS_BATCH_H
 #define RS_SCAN_HEADS_BATCH_H
 
+#include "linalg/squares.h"
 #include "scan/heads.h"
 
 /* A factor of the layers at hand; products of one layer that share it share its slot. */
@@ -42,12 +43,13 @@ typedef struct rs_heads_batch {
 typedef struct rs_scratch {
     double *q, *x, *work;
     double *vectors; /* [RS_PAIRS_AT_ONCE, 3 largest] */
+    rs_squares squares;
     size_t *members; /* numbers of a stack's slots */
 } rs_scratch;
 
 /* heads_measure.c: fills pairing->head of n ≤ RS_PAIRS_AT_ONCE pairings from the Grams of their
  * slots. */
-enum { RS_PAIRS_AT_ONCE = 4 };
+enum { RS_PAIRS_AT_ONCE = 8 };
 rs_status rs_measure_pairs(const rs_heads_batch *batch, const rs_pairing *pairings, size_t n,
                            rs_scratch *scratch, rs_error *err);
 

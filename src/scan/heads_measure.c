@@ -206,7 +206,7 @@ static rs_status reduce(unfinished *u, const rs_heads_batch *b, const rs_pairing
     keep_norms(head, x, y);
     if (r <= head->rows && r <= head->cols && !a->fragile && !c->fragile) {
         u->product.n = r;
-        RS_TRY(rs_gram_bidiagonal(&u->product, &u->trusted, x, y, s->work, err));
+        RS_TRY(rs_gram_bidiagonal(&u->product, &s->squares, &u->trusted, x, y, s->work, err));
     }
     /* Folding rescales the steps entry by entry, which the estimate does not follow. */
     u->rounded =
@@ -255,6 +255,7 @@ rs_status rs_measure_pairs(const rs_heads_batch *b, const rs_pairing *pairs, siz
         products[i] = all[i].product;
         differences[i] = all[i].difference;
     }
+    rs_squares_finish(&s->squares);
     RS_TRY(rs_bidiagonal_values(products, n, s->work, err));
     for (size_t i = 0; i < n; i++)
         RS_TRY(measure(&all[i], b, &pairs[i], s, err));

@@ -4,6 +4,7 @@
 
 #include "linalg/gram.h"
 #include "linalg/null_model.h"
+#include "linalg/squares.h"
 #include "products/factor.h"
 #include "train/instruments.h"
 
@@ -48,10 +49,11 @@ typedef struct rs_watched_mixer {
 /* What a thread works in. */
 typedef struct rs_instrument_scratch {
     rs_tile tile;
-    double *work;    /* of the spectra */
-    double *vectors; /* [RS_PRODUCTS_AT_ONCE, largest] */
-    double *tiles;   /* [2, largest factor] of laws of balance; NULL: none is looked at */
-    double *squares; /* [2, largest, largest] likewise */
+    double *work;        /* of the spectra */
+    double *vectors;     /* [RS_PRODUCTS_AT_ONCE, largest] */
+    rs_squares together; /* of the spectra, too */
+    double *tiles;       /* [2, largest factor] of laws of balance; NULL: none is looked at */
+    double *squares;     /* [2, largest, largest] likewise */
 } rs_instrument_scratch;
 enum { RS_PRODUCTS_AT_ONCE = 8 };
 

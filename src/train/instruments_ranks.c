@@ -89,7 +89,8 @@ rs_status rs_instruments_ranks_open(rs_instruments *i, rs_error *err)
         rs_instrument_scratch *s = &i->scratch[t];
         s->work = rs_malloc(work + square, sizeof *s->work);
         s->vectors = rs_malloc(RS_PRODUCTS_AT_ONCE * (size_t)i->largest, sizeof *s->vectors);
-        if (!s->work || !s->vectors)
+        s->together.room = rs_malloc(rs_squares_room(i->largest), sizeof(double));
+        if (!s->work || !s->vectors || !s->together.room)
             return rs_fail_memory(err, "head products", (work + square) * sizeof *s->work);
     }
     return RS_OK;
@@ -101,6 +102,7 @@ void rs_instruments_ranks_close(rs_instruments *i)
         rs_free(i->scratch[t].tile.values);
         rs_free(i->scratch[t].work);
         rs_free(i->scratch[t].vectors);
+        rs_free(i->scratch[t].together.room);
     }
     rs_free(i->scratch);
     rs_free(i->ranks);
@@ -209,8 +211,9 @@ static rs_status find_spectra(rs_instruments *i, size_t first, size_t n, rs_inst
         rs_gram_compare(&p->pair, x, y, p->inner);
         if (p->k < p->inner || i->factors[p->a].fragile) continue;
         items[k].n = p->inner;
-        RS_TRY(rs_gram_bidiagonal(&items[k], &trusted[k], x, y, s->work, err));
+        RS_TRY(rs_gram_bidiagonal(&items[k], &s->together, &trusted[k], x, y, s->work, err));
     }
+    rs_squares_finish(&s->together);
     RS_TRY(rs_bidiagonal_values(items, n, s->work, err));
     for (size_t k = 0; k < n; k++) {
         rs_watched_product *p = &i->products[first + k];

@@ -110,7 +110,8 @@ static void add_instruments(const needs *n)
         grams += 4 * heads * inner * inner;
         largest = fmax(largest, inner);
     }
-    double work = (double)rs_gram_work((int64_t)largest) + largest * largest +
+    double work = (double)rs_gram_work((int64_t)largest) +
+                  (double)rs_squares_room((int64_t)largest) + largest * largest +
                   largest * (double)n->network->d_model;
     rs_budget_add(n->budget, "instruments",
                   pass_bytes(n, (double)s->probe_samples * tokens) +

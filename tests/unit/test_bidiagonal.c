@@ -9,6 +9,7 @@
 #include "linalg/bidiagonal.h"
 #include "linalg/bidiagonalise.h"
 #include "linalg/blas.h"
+#include "linalg/squares.h"
 #include "property.h"
 
 #include <float.h>
@@ -22,7 +23,7 @@ typedef struct matrices {
     double d[MOST][MOST_ROWS], e[MOST][MOST_ROWS];
 } matrices;
 
-static double work[8 * (4 * MOST_ROWS + 8)]; /* rs_bidiagonal_work(MOST_ROWS) */
+static double work[8 * (9 * MOST_ROWS + 9)]; /* rs_bidiagonal_work(MOST_ROWS) */
 
 /* ---- instances ---- */
 
@@ -185,6 +186,76 @@ static void small_squares_become_bidiagonal(void **state)
     property_holds(2);
 }
 
+/* Matrices that are collected, of one size or of several, some of which do not wait. */
+enum { MOST_SQUARES = 19, N_SQUARE = 66 };
+typedef struct collected {
+    int64_t n[MOST_SQUARES];
+    double d[MOST_SQUARES][N_SQUARE], e[MOST_SQUARES][N_SQUARE];
+    double matrix[MOST_SQUARES][N_SQUARE * N_SQUARE];
+} collected;
+
+/* Their singular values, of `count` from `first` on, by vectors of so many lanes. */
+static void reduce_collected(collected *c, int first, int count, int lanes)
+{
+    static double copy[N_SQUARE * N_SQUARE], room[8 * (N_SQUARE * (N_SQUARE + 5) + 1)];
+    static double scratch[N_SQUARE * N_SQUARE + 64 * N_SQUARE + 64];
+    rs_squares squares = {.room = room};
+    rs_bidiagonal items[MOST_SQUARES];
+    rs_error err;
+    rs_squares_use(lanes);
+    for (int k = first; k < first + count; k++) {
+        items[k] = (rs_bidiagonal){.n = c->n[k], .d = c->d[k], .e = c->e[k]};
+        memcpy(copy, c->matrix[k], (size_t)(c->n[k] * c->n[k]) * sizeof *copy);
+        assert_int_equal(rs_squares_add(&squares, &items[k], copy, scratch, &err), RS_OK);
+    }
+    rs_squares_finish(&squares);
+    rs_squares_use(-1);
+    assert_int_equal(rs_bidiagonal_values(items + first, (size_t)count, work, &err), RS_OK);
+}
+
+/* Beside dgesvd, as above; a matrix's bits depend neither on its company nor on the number of lanes. */
+static void squares_side_by_side(void **state)
+{
+    (void)state;
+    static collected c, alone;
+    static double again[N_SQUARE * N_SQUARE], room[N_SQUARE * N_SQUARE + 64 * N_SQUARE];
+    double sigma[N_SQUARE];
+    for (int t = property_start(200, 231); property_next(&t);) {
+        rs_random random = property_random();
+        int count = 1 + (int)(rs_random_uniform(&random) * MOST_SQUARES), first = 0;
+        int64_t n = 1;
+        for (int k = 0; k < count; k++) {
+            int kind = (int)(rs_random_uniform(&random) * 11);
+            if (k == 0 || rs_random_uniform(&random) < .1)
+                n = 1 + (int64_t)(rs_random_uniform(&random) * (t % 4 ? 12 : N_SQUARE - 1));
+            c.n[k] = n;
+            for (int64_t i = 0; i < n * n; i++)
+                c.matrix[k][i] =
+                    square_entry(&random, kind, i % n, i / n) * (kind == 10 ? 1e-200 : 1);
+        }
+        memcpy(&alone, &c, sizeof c);
+        reduce_collected(&c, 0, count, -1);
+        for (int each; first < count; first += each) {
+            each = 1 + (int)(rs_random_uniform(&random) * 3);
+            if (each > count - first) each = count - first;
+            reduce_collected(&alone, first, each, t % 2 ? 4 : -1);
+        }
+        for (int k = 0; k < count; k++) {
+            lapack_int rows = (lapack_int)c.n[k];
+            memcpy(again, c.matrix[k], (size_t)(c.n[k] * c.n[k]) * sizeof *again);
+            assert_int_equal(LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', rows, rows, again,
+                                                 rows, sigma, NULL, 1, NULL, 1, room,
+                                                 N_SQUARE * N_SQUARE + 64 * N_SQUARE),
+                             0);
+            assert_memory_equal(c.d[k], alone.d[k], (size_t)rows * sizeof(double));
+            double unit = (double)rows * DBL_EPSILON * sigma[0] + DBL_MIN;
+            for (int i = 0; i < rows; i++)
+                property_worst(fabs(c.d[k][i] - sigma[i]) / unit);
+        }
+    }
+    property_holds(2);
+}
+
 /* Ones on and above the diagonal: B Bᵀ is a second difference but for its last row, and its values
  * are 2 cos((2k − 1)π / (4n + 2)). */
 static void ones(void **state)
@@ -211,6 +282,7 @@ int main(void)
         cmocka_unit_test(gives_what_lapack_gives),
         cmocka_unit_test(company_changes_nothing),
         cmocka_unit_test(small_squares_become_bidiagonal),
+        cmocka_unit_test(squares_side_by_side),
         cmocka_unit_test(ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

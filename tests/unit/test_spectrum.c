@@ -149,16 +149,19 @@ static void spectrum_by_grams(double *sigma, bool *trusted, const double *x, con
                               int64_t r)
 {
     double *work = test_malloc((rs_gram_work(r) + (size_t)r) * sizeof *work);
+    rs_squares squares = {.room = test_malloc(rs_squares_room(r) * sizeof *work)};
     rs_bidiagonal product = {.n = r, .d = sigma, .e = work + rs_gram_work(r)};
     rs_gram_pair pair;
     rs_error err;
     rs_gram_compare(&pair, x, y, r);
-    assert_int_equal(rs_gram_bidiagonal(&product, trusted, x, y, work, &err), RS_OK);
+    assert_int_equal(rs_gram_bidiagonal(&product, &squares, trusted, x, y, work, &err), RS_OK);
+    rs_squares_finish(&squares);
     if (*trusted) {
         assert_int_equal(rs_bidiagonal_values(&product, 1, work, &err), RS_OK);
         assert_int_equal(rs_gram_refine(sigma, trusted, x, y, pair.trace_xy, r, work, &err), RS_OK);
     }
     test_free(work);
+    test_free(squares.room);
 }
 
 static void closed_form_product(void **state)
