@@ -29,8 +29,8 @@ static rs_status back_out(rs_runner *run, const rs_state **out, const rs_branch 
     *out = &tape->d_out;
     RS_TRY(back->scaled(run, &tape->d_out, &tape->d, branch->scale, err));
     if (branch->inside.kind != RS_NORM_NONE)
-        RS_TRY(
-            back->norm(run, &tape->d_out, &run->record->out, &tape->d_out, &branch->inside, err));
+        RS_TRY(back->norm(run, &tape->d_out, &run->record->out, &tape->d_out, &branch->inside, NULL,
+                          err));
     if (run->drop.on) run->ops->drop(run, &tape->d_out, RS_DROP_OUTPUT);
     return RS_OK;
 }
@@ -47,15 +47,18 @@ static rs_status back_op(rs_runner *run, const rs_branch *branch, const rs_state
         d_out = &tape->spread;
     }
     const rs_state *read = in;
+    rs_norm_kept *kept = &run->record->before;
     if (branch->before.kind != RS_NORM_NONE) {
-        RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, err));
+        RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, kept, err));
         read = &run->normed;
     }
     run->record->keeps = back->branch[branch->kind].keeps;
     RS_TRY(back->branch[branch->kind].run(run, &tape->d_in, d_out, read, branch, err));
     run->record->keeps = 0;
     if (branch->before.kind == RS_NORM_NONE) return RS_OK;
-    return back->norm(run, &tape->d_in, in, &tape->d_in, &branch->before, err);
+    rs_status status = back->norm(run, &tape->d_in, in, &tape->d_in, &branch->before, kept, err);
+    kept->rows = 0;
+    return status;
 }
 
 /* *x of all rows becomes that of the picked ones, where the branch picks. */
@@ -125,7 +128,7 @@ static rs_status back_branch(rs_runner *run, const rs_layer *layer, int32_t b, r
     const rs_state *x = rs_tape_in(tape, run->layer, b);
     RS_TRY(rs_check_cancelled(run->context, err));
     if (branch->after.kind != RS_NORM_NONE)
-        RS_TRY(back->norm(run, &tape->d, &record->sum, &tape->d, &branch->after, err));
+        RS_TRY(back->norm(run, &tape->d, &record->sum, &tape->d, &branch->after, NULL, err));
     RS_TRY(back_skip(run, branch, x, err));
     if (branch->scale != 0)
         RS_TRY(back_op(run, branch, joins ? &tape->states[run->layer] : x, err));
@@ -234,7 +237,7 @@ static rs_status back_loss(rs_runner *run, double *loss, const rs_loss *wanted, 
         behind = behind && !wanted->at_state;
         RS_TRY(back->seed(run, loss, &tape->d, behind ? &run->x : last, wanted, err));
     }
-    if (behind) RS_TRY(back->norm(run, &tape->d, last, &tape->d, norm, err));
+    if (behind) RS_TRY(back->norm(run, &tape->d, last, &tape->d, norm, &tape->final, err));
     return tape->read_back ? back_read_out(run, err) : RS_OK;
 }
 

@@ -240,7 +240,9 @@ static rs_status run_op(rs_runner *run, const rs_layer *layer, int32_t b, const 
 {
     const rs_branch *branch = &layer->branches[b];
     if (branch->before.kind != RS_NORM_NONE) {
-        RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, err));
+        rs_norm_kept *kept = run->record ? &run->record->before : NULL;
+        if (kept) kept->rows = 0;
+        RS_TRY(run->ops->norm(run, &run->normed, in, &branch->before, kept, err));
         in = &run->normed;
     }
     RS_TRY(tell_branch(run, b, RS_MOMENT_OP_IN, in, err));
@@ -457,8 +459,11 @@ rs_status rs_run_network(rs_runner *run, bool with_head, rs_error *err)
     }
     if (run->tape) RS_TRY(run->ops->copy(run, &run->tape->states[run->layer], &run->x, err));
     if (run->reads) RS_TRY(read_states(run, err));
-    if (network->final_norm.kind != RS_NORM_NONE)
-        RS_TRY(run->ops->norm(run, &run->x, &run->x, &network->final_norm, err));
+    if (network->final_norm.kind != RS_NORM_NONE) {
+        rs_norm_kept *kept = run->tape ? &run->tape->final : NULL;
+        if (kept) kept->rows = 0;
+        RS_TRY(run->ops->norm(run, &run->x, &run->x, &network->final_norm, kept, err));
+    }
     RS_TRY(tell(run, RS_SITE_FINAL, network->n_layers, &run->x, err));
     if (with_head && wants_logits(run) && network->head.decoder.weight)
         RS_TRY(run->ops->head(run, &run->x, err));

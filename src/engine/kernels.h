@@ -118,74 +118,83 @@ enum {
 RS_KERNEL_HEAD(float, rs_head_f32);
 RS_KERNEL_HEAD(double, rs_head_f64);
 
+/* Numbers that a norm keeps of a row, at most. */
+enum { RS_NORM_KEPT = 3 };
+
 /* Declares the table of one element type. x, y and the like are rows [n]. */
-#define RS_KERNEL_TABLE(real, name, pairs, selected, products, heads)                                 \
-    typedef struct name {                                                                             \
-        const char *level;                                                                            \
-        /* out [rows, n]: the norm of each row of x; no row's bits depend on its neighbours. gain, */ \
-        /* bias [n] may be NULL; out may be x */                                                      \
-        void (*norm)(real * out, const real *x, int64_t rows, int64_t n, rs_norm_kind kind,           \
-                     double eps, const real *gain, const real *bias);                                 \
-        /* dx [rows, n] = (d norm / d x)^T dy, row by row; dx may be dy. gain_sum, bias_sum [n] */    \
-        /* gain the rows' shares, in order, of the derivatives by gain and bias. hold: what the */    \
-        /* norm multiplies by is a constant */                                                        \
-        void (*norm_back)(real * dx, const real *x, const real *dy, int64_t rows, int64_t n,          \
-                          rs_norm_kind kind, double eps, const real *gain, real *gain_sum,            \
-                          real *bias_sum, bool hold);                                                 \
-        /* x = skip x + scale y */                                                                    \
-        void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);               \
-        /* x = act(x + bias); bias may be NULL */                                                     \
-        void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);            \
-        /* d = d act'(x), 0 at a kink; ratio: d act(x) / x, its limit at 0 */                         \
-        void (*slope)(real * d, const real *x, int64_t n, rs_activation activation, bool ratio);      \
-        /* The same, and x = act(x) */                                                                \
-        void (*slope_value)(real * d, real *x, int64_t n, rs_activation activation, bool ratio);      \
-        /* up = act(gate + gate_bias) * (up + up_bias) */                                             \
-        void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,         \
-                     int64_t n, rs_activation activation);                                            \
-        /* One head's vector: pair t is (step t, step t + gap) */                                     \
-        void (*rotate)(real * x, const real *cosine, const real *sine, int64_t pairs,                 \
-                       rs_rope_pairing at);                                                           \
-        /* x = cap tanh(x / cap) */                                                                   \
-        void (*cap)(real * x, int64_t n, double cap);                                                 \
-        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */            \
-        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */          \
-        double (*softmax)(real * x, int64_t n, double *largest, double *sum);                         \
-        /* The same row once more, whole or a piece, where its largest and its sum are known: */      \
-        /* x = factor exp(x - largest) */                                                             \
-        void (*probabilities)(real * x, int64_t n, double largest, double factor);                    \
-        /* x = a x */                                                                                 \
-        void (*scale)(real * x, int64_t n, double a);                                                 \
-        /* The first of the largest of x [n], n > 0 */                                                \
-        int64_t (*first_largest)(const real *x, int64_t n);                                           \
-        /* Sum of p (d - centre) over entries whose p is not 0; *seen: that of p */                   \
-        double (*weigh)(const real *p, const real *d, int64_t n, double centre, double *seen);        \
-        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                   \
-        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,                 \
-                     const real *w, int64_t ldw, int64_t n, int64_t k);                               \
-        /* out [m, n] = in [m, k] w, w [k, n] */                                                      \
-        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,              \
-                        const real *w, int64_t ldw, int64_t n, int64_t k);                            \
-        /* x [n] = log(1 + exp(x)) */                                                                 \
-        void (*softplus)(real * x, int64_t n);                                                        \
-        /* out [n] = sum over taps of weight in, at most RS_CONV_TAPS of them; or out += it */        \
-        void (*convolve)(real * out, const real *const *in, const real *const *weight, int taps,      \
-                         int64_t n, bool adds);                                                       \
-        /* NULL: BLAS is better at it, also where it copies what it multiplies */                     \
-        void (*product)(const products *of);                                                          \
-        /* A head, forth and back (RS_KERNEL_HEAD); NULL: its products and softmax go one by one */   \
-        void (*head)(const heads *of);                                                                \
-        void (*head_back)(const heads *of);                                                           \
-        int64_t lanes; /* numbers of a vector */                                                      \
-        /* Some tokens of some channels of Mamba */                                                   \
-        void (*select)(const selected *of);                                                           \
-        /* Some tokens of the mixing matrices of the same channels */                                 \
-        void (*pair)(const pairs *of);                                                                \
-        /* One token of n channels of S4D: h = decay h + u, y = d u + Re sum of weight h; */          \
-        /* h, decay, weight: [2, pairs, n] real parts, then imaginary ones; y, u, d: [n], n up to */  \
-        /* RS_TURN_MOST */                                                                            \
-        void (*turn)(real * y, const real *u, const real *d, double *h, const double *decay,          \
-                     const double *weight, int64_t n, int64_t pairs);                                 \
+#define RS_KERNEL_TABLE(real, name, pairs, selected, products, heads)                                   \
+    typedef struct name {                                                                               \
+        const char *level;                                                                              \
+        /* out [rows, n]: the norm of each row of x; no row's bits depend on its neighbours. gain, */   \
+        /* bias [n] may be NULL; out may be x */                                                        \
+        void (*norm)(real * out, const real *x, int64_t rows, int64_t n, rs_norm_kind kind,             \
+                     double eps, const real *gain, const real *bias);                                   \
+        /* the same, where kept [rows, norm_kept] is not NULL: it becomes what was found of each row */ \
+        /* before gain and bias, or, where it is known, has been found of these rows and is not */      \
+        /* found again */                                                                               \
+        void (*norm_of)(real * out, const real *x, int64_t rows, int64_t n, rs_norm_kind kind,          \
+                        double eps, const real *gain, const real *bias, real *kept, bool known);        \
+        int64_t norm_kept; /* numbers a row; 0: nothing is kept */                                      \
+        /* dx [rows, n] = (d norm / d x)^T dy, row by row; dx may be dy. gain_sum, bias_sum [n] */      \
+        /* gain the rows' shares, in order, of the derivatives by gain and bias. hold: what the */      \
+        /* norm multiplies by is a constant. kept: NULL, or what norm_of kept of x */                   \
+        void (*norm_back)(real * dx, const real *x, const real *dy, int64_t rows, int64_t n,            \
+                          rs_norm_kind kind, double eps, const real *gain, real *gain_sum,              \
+                          real *bias_sum, bool hold, const real *kept);                                 \
+        /* x = skip x + scale y */                                                                      \
+        void (*combine)(real * x, const real *y, int64_t n, double skip, double scale);                 \
+        /* x = act(x + bias); bias may be NULL */                                                       \
+        void (*activate)(real * x, const real *bias, int64_t n, rs_activation activation);              \
+        /* d = d act'(x), 0 at a kink; ratio: d act(x) / x, its limit at 0 */                           \
+        void (*slope)(real * d, const real *x, int64_t n, rs_activation activation, bool ratio);        \
+        /* The same, and x = act(x) */                                                                  \
+        void (*slope_value)(real * d, real *x, int64_t n, rs_activation activation, bool ratio);        \
+        /* up = act(gate + gate_bias) * (up + up_bias) */                                               \
+        void (*gate)(real * up, const real *up_bias, const real *gate, const real *gate_bias,           \
+                     int64_t n, rs_activation activation);                                              \
+        /* One head's vector: pair t is (step t, step t + gap) */                                       \
+        void (*rotate)(real * x, const real *cosine, const real *sine, int64_t pairs,                   \
+                       rs_rope_pairing at);                                                             \
+        /* x = cap tanh(x / cap) */                                                                     \
+        void (*cap)(real * x, int64_t n, double cap);                                                   \
+        /* Softmax of a row that comes in pieces: x = exp(x - m), m the largest so far. */              \
+        /* *largest starts at -infinity, *sum at 0; returns the factor of earlier pieces. */            \
+        double (*softmax)(real * x, int64_t n, double *largest, double *sum);                           \
+        /* The same row once more, whole or a piece, where its largest and its sum are known: */        \
+        /* x = factor exp(x - largest) */                                                               \
+        void (*probabilities)(real * x, int64_t n, double largest, double factor);                      \
+        /* x = a x */                                                                                   \
+        void (*scale)(real * x, int64_t n, double a);                                                   \
+        /* The first of the largest of x [n], n > 0 */                                                  \
+        int64_t (*first_largest)(const real *x, int64_t n);                                             \
+        /* Sum of p (d - centre) over entries whose p is not 0; *seen: that of p */                     \
+        double (*weigh)(const real *p, const real *d, int64_t n, double centre, double *seen);          \
+        /* out [m, n] = in [m, k] wᵀ, w [n, k] */                                                     \
+        void (*dots)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,                   \
+                     const real *w, int64_t ldw, int64_t n, int64_t k);                                 \
+        /* out [m, n] = in [m, k] w, w [k, n] */                                                        \
+        void (*columns)(real * out, int64_t ldo, const real *in, int64_t ldi, int64_t m,                \
+                        const real *w, int64_t ldw, int64_t n, int64_t k);                              \
+        /* x [n] = log(1 + exp(x)) */                                                                   \
+        void (*softplus)(real * x, int64_t n);                                                          \
+        /* out [n] = sum over taps of weight in, at most RS_CONV_TAPS of them; or out += it */          \
+        void (*convolve)(real * out, const real *const *in, const real *const *weight, int taps,        \
+                         int64_t n, bool adds);                                                         \
+        /* NULL: BLAS is better at it, also where it copies what it multiplies */                       \
+        void (*product)(const products *of);                                                            \
+        /* A head, forth and back (RS_KERNEL_HEAD); NULL: its products and softmax go one by one */     \
+        void (*head)(const heads *of);                                                                  \
+        void (*head_back)(const heads *of);                                                             \
+        int64_t lanes; /* numbers of a vector */                                                        \
+        /* Some tokens of some channels of Mamba */                                                     \
+        void (*select)(const selected *of);                                                             \
+        /* Some tokens of the mixing matrices of the same channels */                                   \
+        void (*pair)(const pairs *of);                                                                  \
+        /* One token of n channels of S4D: h = decay h + u, y = d u + Re sum of weight h; */            \
+        /* h, decay, weight: [2, pairs, n] real parts, then imaginary ones; y, u, d: [n], n up to */    \
+        /* RS_TURN_MOST */                                                                              \
+        void (*turn)(real * y, const real *u, const real *d, double *h, const double *decay,            \
+                     const double *weight, int64_t n, int64_t pairs);                                   \
     } name
 
 RS_KERNEL_TABLE(float, rs_kernels_f32, rs_pairs_f32, rs_select_f32, rs_product_f32, rs_head_f32);

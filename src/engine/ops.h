@@ -115,6 +115,12 @@ typedef enum rs_combine_step {
     RS_COMBINE_ALL = 7
 } rs_combine_step;
 
+/* What a norm found of rows (a kernel's norm_kept); rows: of so many, 0: of none. */
+typedef struct rs_norm_kept {
+    rs_work_buffer store;
+    int64_t rows;
+} rs_norm_kept;
+
 /* A runner: the pass over one batch, and what is kept between passes. */
 struct rs_runner {
     const rs_ops *ops;
@@ -165,12 +171,14 @@ typedef rs_status rs_op_run(rs_runner *run, rs_state *out, const rs_state *in,
 /* The operations of one precision. */
 struct rs_ops {
     rs_precision precision;
-    size_t size; /* bytes of an element of a view */
+    size_t size;       /* bytes of an element of a view */
+    size_t norm_bytes; /* that a norm keeps of a row, at most */
     double roundoff;
     bool gated_attention; /* it runs attention whose heads have gates */
     rs_status (*embed)(rs_runner *run, rs_state *out, rs_error *err);
+    /* kept: NULL, or becomes what the norm finds of in's rows, unless it has it already */
     rs_status (*norm)(rs_runner *run, rs_state *out, const rs_state *in, const rs_norm_op *norm,
-                      rs_error *err);
+                      rs_norm_kept *kept, rs_error *err);
     /* out = op(in), without the branch's norms, scale and skip; of the picked rows alone, or of all,
      * where the branch picks */
     rs_op_run *branch[RS_BRANCH_KINDS];

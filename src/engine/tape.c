@@ -77,6 +77,7 @@ void rs_tape_close(rs_runner *run)
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         give(run, &states[i]->store);
     give(run, &tape->d_memory);
+    give(run, &tape->final.store);
     for (int32_t l = 0; tape->states && l <= tape->layers; l++)
         give(run, &tape->states[l].store);
     for (int64_t r = 0; tape->records && r < records_of(tape); r++) {
@@ -84,6 +85,7 @@ void rs_tape_close(rs_runner *run)
         rs_state *parts[] = {&record->in, &record->out, &record->added, &record->sum};
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
             give(run, &parts[i]->store);
+        give(run, &record->before.store);
         for (int i = 0; i < RS_ROOMS; i++)
             give(run, &record->kept[i]);
     }
@@ -120,13 +122,13 @@ uint64_t rs_runner_tape(const rs_runner *run)
     const rs_tape *tape = run->tape;
     uint64_t bytes = 0;
     if (!tape) return 0;
-    bytes += tape->read.store.bytes + tape->below.store.bytes;
+    bytes += tape->read.store.bytes + tape->below.store.bytes + tape->final.store.bytes;
     for (int32_t l = 0; l <= tape->layers; l++)
         bytes += tape->states[l].store.bytes;
     for (int64_t r = 0; r < records_of(tape); r++) {
         const rs_record *record = &tape->records[r];
         bytes += record->in.store.bytes + record->out.store.bytes + record->added.store.bytes +
-                 record->sum.store.bytes;
+                 record->sum.store.bytes + record->before.store.bytes;
         for (int i = 0; i < RS_ROOMS; i++)
             bytes += record->kept[i].bytes;
     }
@@ -135,7 +137,7 @@ uint64_t rs_runner_tape(const rs_runner *run)
     return bytes;
 }
 
-enum { RECORD_STATES = 4, RECORD_PARTS = RECORD_STATES + RS_ROOMS };
+enum { RECORD_STATES = 4, RECORD_PARTS = RECORD_STATES + 1 + RS_ROOMS };
 
 /* Bytes of a room of a branch's record for each row. */
 static double room_bytes(const rs_back_ops *back, const rs_branch *branch, int i, size_t size)
@@ -145,7 +147,7 @@ static double room_bytes(const rs_back_ops *back, const rs_branch *branch, int i
     return kept ? way->row_bytes(branch, (rs_room)i, size) : 0;
 }
 
-/* Bytes of each part of a branch's record for each row: its states, then its rooms. */
+/* Bytes of each part of a branch's record for each row: its states, what its norm keeps, its rooms. */
 static void record_parts(double *parts, const rs_branch *branch, bool first, int64_t d,
                          const rs_ops *ops, unsigned numbers)
 {
@@ -154,8 +156,9 @@ static void record_parts(double *parts, const rs_branch *branch, bool first, int
                                        branch->after.kind != RS_NORM_NONE};
     for (int i = 0; i < RECORD_STATES; i++)
         parts[i] = there[i] ? (double)d * (double)ops->size : 0;
+    parts[RECORD_STATES] = branch->before.kind != RS_NORM_NONE ? (double)ops->norm_bytes : 0;
     for (int i = 0; i < RS_ROOMS; i++)
-        parts[RECORD_STATES + i] = room_bytes(ops->back, branch, i, ops->size);
+        parts[RECORD_STATES + 1 + i] = room_bytes(ops->back, branch, i, ops->size);
 }
 
 /* What the records of place b in a layer take: one for each layer, or one for all, each part of which
@@ -208,6 +211,7 @@ uint64_t rs_tape_bytes(const rs_network *network, rs_precision precision,
     for (int32_t b = 0; b < RS_BRANCHES_MAX; b++)
         row += place_bytes(network, ops, b, plan);
     row += again_bytes(network, ops);
+    if (network->final_norm.kind != RS_NORM_NONE) row += (double)ops->norm_bytes;
     return (uint64_t)(row * (double)rows);
 }
 

@@ -14,11 +14,12 @@
 
 /* What a branch X <- after(skip X + scale inside(op(before(X)))) leaves. */
 struct rs_record {
-    rs_state in;    /* X, of branches behind a layer's first, whose own is the tape's state */
-    rs_state out;   /* op(before(X)), where rs_tape_keeps_out */
-    rs_state added; /* inside(out), where there is such a norm */
-    rs_state sum;   /* what `after` reads, where there is one */
-    uint64_t keeps; /* bits 1 << room: those that lie here */
+    rs_state in;         /* X, of branches behind a layer's first, whose own is the tape's state */
+    rs_state out;        /* op(before(X)), where rs_tape_keeps_out */
+    rs_state added;      /* inside(out), where there is such a norm */
+    rs_state sum;        /* what `after` reads, where there is one */
+    rs_norm_kept before; /* of X, where there is such a norm; until the way back has been there */
+    uint64_t keeps;      /* bits 1 << room: those that lie here */
     rs_work_buffer kept[RS_ROOMS];
 };
 
@@ -32,6 +33,7 @@ struct rs_tape {
     rs_state *states;
     rs_state below;     /* that sum, while the state stands in its own place */
     rs_state read;      /* what the read-out gave, where it ran */
+    rs_norm_kept final; /* of the state that the final norm reads */
     rs_record *records; /* [layers, RS_BRANCHES_MAX], of one layer with recomputation */
     rs_gradients *into;
     /* the way back: the derivative by the running state, by what a layer's first branch read and by
@@ -93,9 +95,10 @@ struct rs_back_ops {
     rs_way_back branch[RS_BRANCH_KINDS]; /* run NULL: it has none for that kind */
     /* whose record of one branch at a time it fills again on the way back; NULL: of none */
     const rs_back_ops *again;
-    /* d_x = (d norm / d x)^T d_y, and tells the norm's parameters; d_x may be d_y. */
+    /* d_x = (d norm / d x)^T d_y, and tells the norm's parameters; d_x may be d_y. kept: NULL, or what
+     * the norm found of x, if anything. */
     rs_status (*norm)(rs_runner *run, rs_state *d_x, const rs_state *x, const rs_state *d_y,
-                      const rs_norm_op *op, rs_error *err);
+                      const rs_norm_op *op, const rs_norm_kept *kept, rs_error *err);
     /* *out 2^*exponent = <d, x>, d a derivative */
     rs_status (*dot)(rs_runner *run, double *out, int64_t *exponent, const rs_state *d,
                      const rs_state *x, rs_error *err);

@@ -23,6 +23,7 @@ SSM, GRAPH = "src/engine/back_ssm_real.inc", "src/engine/back_graph_real.inc"
 G = ["test_gradients_golden", "test_gradients", "test_gradients_edges"]
 K = ["test_kernels", *G]
 H = ["test_kernels_head", "test_gradients_few"]
+T = ["test_gradients_reused", "test_gradients_golden"]
 S = ["test_session_gradients", "test_gather_gradients", *G]
 M = ["test_gradients_chunked", "test_gradients_delta", "test_gradients_golden"]
 N = ["test_gradients_states", "test_gradients_golden"]
@@ -70,6 +71,11 @@ MUTATIONS = [
     ("softmax", "a row that sees nothing", VECTOR, "float shift = largest == -(double)INFINITY ? 0 : (float)largest", "float shift = (float)largest", K),
     ("softmax", "the first of the largest", VECTOR, "float m = isnan(x[0]) ? x[0] : largest_of", "float m = largest_of", K),
     ("embed", "the second byte of a row's key", "src/engine/back_ends_real.inc", "largest >> shift > 0; shift += BITS", "largest >> shift > 255; shift += BITS", G),
+    ("norm", "what is kept, by place", ROWS, "job->kept + i * KERNELS_HERE()->norm_kept", "job->kept", T),
+    ("norm", "what is kept of the final norm's rows", TAPE, "if (kept) kept->rows = 0;\n        RS_TRY(run->ops->norm(run, &run->x", "RS_TRY(run->ops->norm(run, &run->x", T),
+    ("norm", "which norm it is kept of", WALK, "&branch->before, kept, err);\n    kept->rows", "&branch->before, &tape->final, err);\n    kept->rows", T),
+    ("norm", "what is kept of a huge row", VECTOR, "kept[2] = of->huge ? NAN : of->factor[r];", "kept[2] = of->factor[r];", K),
+    ("norm", "what is kept of the rows behind four", VECTOR, "float *here = kept ? kept + r * NORM_KEPT : NULL;", "float *here = kept;", K),
     ("slope", "GELU's bell", PLAIN, "x * exp(-0.5 * x * x) / sqrt(2 * M_PI)", "0.95 * x * exp(-0.5 * x * x) / sqrt(2 * M_PI)", K),
     ("slope", "sigma's slope", PLAIN, "s + x * s * rest * inner", "s + 0.95 * x * s * rest * inner", K),
     ("slope", "squared ReLU", PLAIN, "return x > 0 ? 2 * x : 0;", "return x > 0 ? x : 0;", K),

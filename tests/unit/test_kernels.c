@@ -288,7 +288,7 @@ static void check_norm_back(const rs_kernels_f32 *table)
                 for (int t = 0; t < 2; t++)
                     tables[t]->norm_back(dy[t], x, dy[t], 1, n, (rs_norm_kind)kind, 1e-2,
                                          with & 1 ? gain : NULL, gains[t], biases[t],
-                                         (with & 4) != 0);
+                                         (with & 4) != 0, NULL);
                 for (int64_t i = 0; i < n; i++) {
                     assert_near(dy[0][i], dy[1][i], 200, with & 2 ? 1e-25 : 1, "norm_back",
                                 (double)i);
@@ -304,8 +304,8 @@ static void test_norm_back(void **state)
     for_each(check_norm_back);
 }
 
-/* Rows together have the bits of each alone, of which one may be huge; and so has what gains and biases
- * gain of them in their order. */
+/* Rows together have the bits of each alone, of which one may be huge, and those that a norm has by what
+ * was kept of them; and so has what gains and biases gain of them in their order. */
 static void check_norm_rows(const rs_kernels_f32 *table)
 {
     enum { ROWS = 11 };
@@ -315,7 +315,8 @@ static void check_norm_rows(const rs_kernels_f32 *table)
             for (int64_t rows = 0; rows <= ROWS; rows++)
                 for (int64_t huge = -1; huge < rows; huge += 3) {
                     float x[ROWS * MOST], d[2][ROWS * MOST], y[2][ROWS * MOST], gain[MOST];
-                    float sums[2][2][MOST] = {{{0}}};
+                    float sums[3][2][MOST] = {{{0}}}, again[2][ROWS * MOST], by[ROWS * MOST];
+                    float kept[ROWS * RS_NORM_KEPT + 1];
                     rs_norm_kind of = (rs_norm_kind)kind;
                     fill(x, rows * n, &random, 1);
                     fill(gain, n, &random, 1);
@@ -323,19 +324,27 @@ static void check_norm_rows(const rs_kernels_f32 *table)
                     for (int64_t i = 0; i < n && huge >= 0; i++)
                         x[huge * n + i] *= 1e25f;
                     memcpy(d[1], d[0], (size_t)(rows * n) * sizeof **d);
+                    memcpy(by, d[0], (size_t)(rows * n) * sizeof *by);
                     table->norm(y[0], x, rows, n, of, 1e-5, gain, gain);
                     table->norm_back(d[0], x, d[0], rows, n, of, 1e-5, gain, sums[0][0], sums[0][1],
-                                     false);
+                                     false, NULL);
                     for (int64_t r = 0; r < rows; r++) {
                         table->norm(y[1] + r * n, x + r * n, 1, n, of, 1e-5, gain, gain);
                         table->norm_back(d[1] + r * n, x + r * n, d[1] + r * n, 1, n, of, 1e-5,
-                                         gain, sums[1][0], sums[1][1], false);
+                                         gain, sums[1][0], sums[1][1], false, NULL);
                     }
+                    table->norm_of(again[0], x, rows, n, of, 1e-5, NULL, NULL, kept, false);
+                    table->norm_of(again[0], x, rows, n, of, 1e-5, gain, gain, kept, true);
+                    table->norm_back(again[1], x, by, rows, n, of, 1e-5, gain, sums[2][0],
+                                     sums[2][1], false, kept);
                     if (rows == 0) continue;
+                    assert_memory_equal(y[0], again[0], (size_t)(rows * n) * sizeof **y);
+                    assert_memory_equal(d[0], again[1], (size_t)(rows * n) * sizeof **d);
                     assert_memory_equal(y[0], y[1], (size_t)(rows * n) * sizeof **y);
                     assert_memory_equal(d[0], d[1], (size_t)(rows * n) * sizeof **d);
-                    for (int k = 0; k < 2; k++)
-                        assert_memory_equal(sums[0][k], sums[1][k], (size_t)n * sizeof(float));
+                    for (int k = 0; k < 4; k++)
+                        assert_memory_equal(sums[0][k % 2], sums[1 + k / 2][k % 2],
+                                            (size_t)n * sizeof(float));
                 }
 }
 
