@@ -21,7 +21,8 @@ typedef struct sums_operands {
     const void *c;
     int64_t c_row;
 } sums_operands;
-_Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, c_row) == 64, "nine words of 8 bytes");
+_Static_assert(sizeof(void *) == 8 && offsetof(sums_operands, c_row) == 64,
+               "nine words of 8 bytes");
 
 /* Lines of assembly stand as they are. */
 /* clang-format off */
