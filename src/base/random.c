@@ -1,8 +1,12 @@
 /* random.c: Philox draws and the two distributions that the null models need. */
 #include "base/random.h"
 
+#include "base/cpu.h"
+
 #include <Random123/philox.h>
 #include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 rs_random rs_random_new(uint64_t seed, uint64_t stream)
 {
@@ -50,18 +54,46 @@ double rs_random_normal(rs_random *random)
 }
 
 /* The loop over places has nothing in it but Philox, so that compilers do several at once; it runs
- * over whole groups of them, some of which may go unused. */
+ * over whole groups of them, some of which may go unused. The bits are whole numbers: the same with vectors
+ * of any width. */
+enum { GROUP = 8, BLOCK = 8 * GROUP };
+typedef void fill(uint64_t bits[BLOCK], const rs_random *from, size_t groups);
+#define DEFINE_FILL(name, attribute)                                                               \
+    attribute static void name(uint64_t bits[BLOCK], const rs_random *from, size_t groups)         \
+    {                                                                                              \
+        const rs_random at = *from;                                                                \
+        for (size_t i = 0; i < GROUP * groups; i++)                                                \
+            bits[i] = bits_at(&at, at.counter + i);                                                \
+    }
+DEFINE_FILL(fill_plain, )
+#if defined(__x86_64__)
+DEFINE_FILL(fill_avx2, __attribute__((target("avx2"))))
+DEFINE_FILL(fill_avx512, __attribute__((target("avx512f,avx512dq"))))
+#endif
+
+/* The one for this processor, chosen at the first use. */
+static fill *fill_here(void)
+{
+    static _Atomic(fill *) chosen;
+    fill *found = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (found) return found;
+    found = fill_plain;
+#if defined(__x86_64__)
+    rs_cpu_level level = rs_cpu_vector_level();
+    if (level == RS_CPU_AVX2) found = fill_avx2;
+    if (level == RS_CPU_AVX512) found = fill_avx512;
+#endif
+    atomic_store_explicit(&chosen, found, memory_order_relaxed);
+    return found;
+}
+
 void rs_random_normals(rs_random *random, double *out, size_t n)
 {
-    enum { GROUP = 4, BLOCK = 16 * GROUP };
     uint64_t bits[BLOCK];
     if (n > 0 && random->has_spare) *out++ = rs_random_normal(random), n--;
     while (n > 1) {
         size_t some = n < BLOCK ? n & ~(size_t)1 : BLOCK;
-        const rs_random from = *random;
-        size_t groups = (some + GROUP - 1) / GROUP;
-        for (size_t i = 0; i < GROUP * groups; i++)
-            bits[i] = bits_at(&from, from.counter + i);
+        fill_here()(bits, random, (some + GROUP - 1) / GROUP);
         for (size_t i = 0; i < some; i += 2)
             out[i] = box_muller(centred(bits[i]), centred(bits[i + 1]), &out[i + 1]);
         random->counter += some;
@@ -84,6 +116,8 @@ double rs_random_chi(rs_random *random, double dof)
         if (v <= 0.0) continue;
         v = v * v * v;
         double u = rs_random_uniform(random);
-        if (log(u) < 0.5 * x * x + d - d * v + d * log(v)) return sqrt(2.0 * d * v * boost);
+        bool within = u < 1 - 0.0331 * (x * x) * (x * x); /* their squeeze: then it holds anyway */
+        if (within || log(u) < 0.5 * x * x + d - d * v + d * log(v))
+            return sqrt(2.0 * d * v * boost);
     }
 }

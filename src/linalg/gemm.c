@@ -56,6 +56,18 @@ const rs_gemm_kernels *rs_gemm_kernels_here(void)
         rs_gemm_kernels_here()->suffix(of, small, sizeof small / sizeof *small);                   \
     }                                                                                              \
                                                                                                    \
+    /* A product, in this thread's room or in a small one. */                                      \
+    static void multiply_##suffix(const rs_product_of_##suffix *of)                                \
+    {                                                                                              \
+        void *room = rs_gemm_take_room(RS_GEMM_OWN);                                               \
+        if (!room) {                                                                               \
+            in_stack_##suffix(of);                                                                 \
+            return;                                                                                \
+        }                                                                                          \
+        rs_gemm_kernels_here()->suffix(of, room, RS_GEMM_ROOM / sizeof(real));                     \
+        rs_gemm_leave_room(RS_GEMM_OWN);                                                           \
+    }                                                                                              \
+                                                                                                   \
     void rs_gemm_##suffix(rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m, int64_t n,          \
                           int64_t k, real alpha, const real *a, int64_t lda, const real *b,        \
                           int64_t ldb, real beta, real *c, int64_t ldc)                            \
@@ -73,7 +85,6 @@ const rs_gemm_kernels *rs_gemm_kernels_here(void)
                                      .beta = beta,                                                 \
                                      .c = c,                                                       \
                                      .ldc = ldc};                                                  \
-        void *room;                                                                                \
         if (m <= 0 || n <= 0) return;                                                              \
         if (k <= 0) {                                                                              \
             for (int64_t i = 0; i < m; i++)                                                        \
@@ -81,14 +92,28 @@ const rs_gemm_kernels *rs_gemm_kernels_here(void)
                     c[i * ldc + j] = beta == 0 ? 0 : beta * c[i * ldc + j];                        \
             return;                                                                                \
         }                                                                                          \
-        room = rs_gemm_take_room(RS_GEMM_OWN);                                                     \
-        if (!room) {                                                                               \
-            in_stack_##suffix(&of);                                                                \
-            return;                                                                                \
-        }                                                                                          \
-        rs_gemm_kernels_here()->suffix(&of, room, RS_GEMM_ROOM / sizeof(real));                    \
-        rs_gemm_leave_room(RS_GEMM_OWN);                                                           \
+        multiply_##suffix(&of);                                                                    \
     }
 
 DEFINE(f32, float)
 DEFINE(f64, double)
+
+void rs_gemm_gram_f64(bool turned, int64_t r, int64_t k, const double *t, int64_t ld, double *x)
+{
+    int64_t row = turned ? 1 : ld, term = turned ? ld : 1;
+    const rs_product_of_f64 of = {.m = r,
+                                  .n = r,
+                                  .k = k,
+                                  .a = t,
+                                  .b = t,
+                                  .a_row = row,
+                                  .a_col = term,
+                                  .b_row = term,
+                                  .b_col = row,
+                                  .alpha = 1,
+                                  .beta = 1,
+                                  .c = x,
+                                  .ldc = r,
+                                  .upper = true};
+    if (r > 0 && k > 0) multiply_f64(&of);
+}

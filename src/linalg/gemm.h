@@ -25,6 +25,10 @@ void rs_gemm_f64(rs_gemm_side turn_a, rs_gemm_side turn_b, int64_t m, int64_t n,
                  double alpha, const double *a, int64_t lda, const double *b, int64_t ldb,
                  double beta, double *c, int64_t ldc);
 
+/* x [r, r] += T T^T, or T^T T where `turned`, of which entries above the diagonal and on it are what is asked
+ * for: those below may be anything. t: [r, k], [k, r] where turned, with ld. */
+void rs_gemm_gram_f64(bool turned, int64_t r, int64_t k, const double *t, int64_t ld, double *x);
+
 /* What is done with each block of C as soon as it is whole, by the thread that multiplied it: `columns`
  * columns from j on of `rows` rows from i on, at c (numbers of the product's kind) with ldc. j is
  * a multiple of RS_GEMM_GRAIN. It multiplies nothing by these functions. */

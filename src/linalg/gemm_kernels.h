@@ -21,6 +21,7 @@ enum { GEMM_DEPTH = 384, GEMM_ROWS = 96 };
         real alpha, beta;                                                                                   \
         real *c;                                                                                            \
         int64_t ldc;                                                                                        \
+        bool upper; /* tiles that are below the diagonal altogether are left out */                         \
     } rs_product_of_##suffix;                                                                               \
     typedef struct rs_strips_of_##suffix {                                                                  \
         real *strips;                                                                                       \

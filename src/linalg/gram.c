@@ -14,7 +14,7 @@ void rs_gram_add_rows(double *x, const double *tile, int64_t r, int64_t k, int64
 {
     if (r == 0 || k == 0) return;
     if (r <= SMALL) {
-        rs_gemm_f64(RS_AS_IS, RS_TURNED, r, r, k, 1, tile, ld, tile, ld, 1, x, r);
+        rs_gemm_gram_f64(false, r, k, tile, ld, x);
         return;
     }
     cblas_dsyrk(CblasRowMajor, CblasUpper, CblasNoTrans, (blasint)r, (blasint)k, 1.0, tile,
@@ -25,7 +25,7 @@ void rs_gram_add_cols(double *x, const double *tile, int64_t k, int64_t r, int64
 {
     if (r == 0 || k == 0) return;
     if (r <= SMALL) {
-        rs_gemm_f64(RS_TURNED, RS_AS_IS, r, r, k, 1, tile, ld, tile, ld, 1, x, r);
+        rs_gemm_gram_f64(true, r, k, tile, ld, x);
         return;
     }
     cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, (blasint)r, (blasint)k, 1.0, tile,

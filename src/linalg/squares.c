@@ -62,8 +62,12 @@ static const lanes_set *set_here(void)
 static double largest_of(const double *x, size_t n)
 {
     double largest[4] = {0};
-    for (size_t i = 0; i < n; i++)
-        if (fabs(x[i]) > largest[i % 4]) largest[i % 4] = fabs(x[i]);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (size_t k = 0; k < 4; k++)
+            largest[k] = fabs(x[i + k]) > largest[k] ? fabs(x[i + k]) : largest[k];
+    for (; i < n; i++)
+        largest[0] = fabs(x[i]) > largest[0] ? fabs(x[i]) : largest[0];
     return fmax(fmax(largest[0], largest[1]), fmax(largest[2], largest[3]));
 }
 

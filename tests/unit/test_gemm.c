@@ -321,6 +321,34 @@ static void a_callers_loop_goes_on(void **unused)
     free(c);
 }
 
+/* On and above the diagonal a Gram has the bits of the whole product. */
+static void upper_half_of_grams(void **unused)
+{
+    (void)unused;
+    enum { MOST = 140 };
+    static double t[MOST * (MOST + 3)], x[MOST * MOST], whole[MOST * MOST];
+    uint64_t state = 5;
+    for (const rs_gemm_kernels *const *table = rs_gemm_tables(); *table; table++) {
+        rs_gemm_use(*table);
+        for (int trial = 0; trial < 120; trial++) {
+            int64_t r = 1 + below(&state, MOST), k = 1 + below(&state, MOST);
+            bool turned = below(&state, 2);
+            int64_t ld = (turned ? r : k) + below(&state, 3);
+            for (int i = 0; i < MOST * (MOST + 3); i++)
+                t[i] = (double)below(&state, 2001) / 1000 - 1;
+            for (int64_t i = 0; i < r * r; i++)
+                x[i] = whole[i] = (double)below(&state, 9);
+            rs_gemm_gram_f64(turned, r, k, t, ld, x);
+            rs_gemm_f64(turned ? RS_TURNED : RS_AS_IS, turned ? RS_AS_IS : RS_TURNED, r, r, k, 1, t,
+                        ld, t, ld, 1, whole, r);
+            for (int64_t i = 0; i < r; i++)
+                if (memcmp(x + i * r + i, whole + i * r + i, (size_t)(r - i) * sizeof *x) != 0)
+                    fail_msg("r %d k %d turned %d: row %d", (int)r, (int)k, turned, (int)i);
+        }
+    }
+    rs_gemm_use(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,7 +356,7 @@ int main(void)
         cmocka_unit_test(equals_definition_f64),    cmocka_unit_test(blocks_change_no_bit_f32),
         cmocka_unit_test(blocks_change_no_bit_f64), cmocka_unit_test(team_changes_no_bit_f32),
         cmocka_unit_test(team_changes_no_bit_f64),  cmocka_unit_test(nothing_to_add_f32),
-        cmocka_unit_test(nothing_to_add_f64),
+        cmocka_unit_test(nothing_to_add_f64),       cmocka_unit_test(upper_half_of_grams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
