@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Beyond it a matrix's rows are long enough for sums of their own, and eight of them leave the cache. */
+/* Rows of a matrix that waits, at most: eight larger ones leave the second cache of many processors, where
+ * one alone fits. */
 enum { MOST_ROWS = 64 };
 
 typedef void reduce(double *d, double *e, double *matrix, int64_t n, const double *least,

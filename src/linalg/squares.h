@@ -24,11 +24,11 @@ typedef struct rs_squares {
 } rs_squares;
 
 size_t rs_squares_room(int64_t n);
+size_t rs_squares_work(int64_t n);
 
 /* Takes a matrix [n, n], n = out->n, and overwrites it: out->d [n] and out->e [n - 1] are a bidiagonal matrix
  * of its singular values when `finish` has returned; or out->n is 0 at once, and out->d has the
  * singular values, descending. work: rs_squares_work(n) doubles. RS_E_LAPACK. */
-size_t rs_squares_work(int64_t n);
 rs_status rs_squares_add(rs_squares *all, rs_bidiagonal *out, double *matrix, double *work,
                          rs_error *err);
 /* All that waits becomes bidiagonal. */
